@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+// Every differentiable operation but attention (attention.h). Operations take tensors of one floating type, f32 or
+// f64, unless they say otherwise, and never convert silently: mixed types throw DTypeError. Shapes broadcast as in
+// NumPy where noted and throw ShapeError where they do not fit. Results are new tensors, recorded on the tape when an
+// input wants a gradient.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <vector>
+
+#include <tapehead/random.h>
+#include <tapehead/tape.h>
+#include <tapehead/tensor.h>
+
+namespace tapehead {
+
+// Element by element -------------------------------------------------------------------------------------------------
+
+/// a + b, a - b, a * b, a / b with broadcasting. f32, f64 and i64 (division: floating types only).
+Tensor add(const Tensor& a, const Tensor& b);
+Tensor subtract(const Tensor& a, const Tensor& b);
+Tensor multiply(const Tensor& a, const Tensor& b);
+Tensor divide(const Tensor& a, const Tensor& b);
+Tensor add(const Tensor& a, double b);
+Tensor subtract(double a, const Tensor& b);
+Tensor multiply(const Tensor& a, double b);
+Tensor divide(double a, const Tensor& b);
+
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return subtract(a, b); }
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return multiply(a, b); }
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return divide(a, b); }
+inline Tensor operator+(const Tensor& a, double b) { return add(a, b); }
+inline Tensor operator+(double a, const Tensor& b) { return add(b, a); }
+inline Tensor operator-(const Tensor& a, double b) { return add(a, -b); }
+inline Tensor operator-(double a, const Tensor& b) { return subtract(a, b); }
+inline Tensor operator*(const Tensor& a, double b) { return multiply(a, b); }
+inline Tensor operator*(double a, const Tensor& b) { return multiply(b, a); }
+inline Tensor operator/(const Tensor& a, double b) { return multiply(a, 1 / b); }
+inline Tensor operator/(double a, const Tensor& b) { return divide(a, b); }
+
+Tensor negate(const Tensor& x);
+inline Tensor operator-(const Tensor& x) { return negate(x); }
+Tensor exp(const Tensor& x);
+Tensor log(const Tensor& x);   ///< natural; -inf at 0, NaN below
+Tensor sqrt(const Tensor& x);  ///< NaN below 0
+/// x to a constant power; the gradient at 0 is 0 for exponent 0, as it must be.
+Tensor pow(const Tensor& x, double exponent);
+/// base to the power exponent, with broadcasting.
+Tensor pow(const Tensor& base, const Tensor& exponent);
+Tensor abs(const Tensor& x);  ///< gradient 0 at 0
+Tensor tanh(const Tensor& x);
+Tensor sigmoid(const Tensor& x);
+Tensor relu(const Tensor& x);  ///< gradient 0 at 0
+
+/// Hendrycks and Gimpel 2016 (arXiv:1606.08415): x Phi(x), or its approximation with tanh that GPT-2 uses.
+enum class Gelu { exact, tanh };
+Tensor gelu(const Tensor& x, Gelu form = Gelu::exact);
+
+/// The larger or smaller of a and b, with broadcasting; a NaN in either wins. Where both are equal each gets half
+/// of the gradient.
+Tensor maximum(const Tensor& a, const Tensor& b);
+Tensor minimum(const Tensor& a, const Tensor& b);
+/// x limited to [low, high]; the gradient is 1 on the limits and 0 outside. Throws ValueError if low > high.
+Tensor clamp(const Tensor& x, double low, double high);
+/// a where condition (bool) is true, b elsewhere; all three broadcast. Any dtype of a and b.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+
+/// Comparisons with broadcasting; the result is bool. f32, f64, i64 and bool operands of one type.
+Tensor equal(const Tensor& a, const Tensor& b);
+Tensor not_equal(const Tensor& a, const Tensor& b);
+Tensor less(const Tensor& a, const Tensor& b);
+Tensor less_equal(const Tensor& a, const Tensor& b);
+Tensor greater(const Tensor& a, const Tensor& b);
+Tensor greater_equal(const Tensor& a, const Tensor& b);
+
+/// The same values in another element type; recorded between f32 and f64. To bool: everything but 0 is true.
+Tensor to(const Tensor& x, DType dtype);
+/// A copy in memory of its own, recorded like any operation; detach() it for a snapshot.
+Tensor clone(const Tensor& x);
+
+// Reductions ---------------------------------------------------------------------------------------------------------
+
+/// Which axes to reduce: none given means all; negative ones count from the end.
+class Axes {
+ public:
+  Axes() = default;
+  Axes(int axis) : axes_{axis} {}
+  Axes(std::initializer_list<int> axes) : axes_(axes) {}
+  std::span<const int> values() const { return axes_; }
+
+ private:
+  std::vector<int> axes_;
+};
+
+/// Sum over axes; 0 over nothing. f32, f64, i64. Summed pairwise in an order that depends on the shape alone.
+Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
+/// Mean over axes. Throws ValueError over nothing.
+Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
+/// Largest and smallest over axes; NaN wins; equal winners share the gradient evenly. Throws ValueError over nothing.
+Tensor max(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
+Tensor min(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
+/// Index (i64) of the first largest element along an axis; a NaN counts as largest. Throws ValueError over nothing.
+Tensor argmax(const Tensor& x, int axis = -1, bool keepdim = false);
+/// Sums the axes that broadcasting `shape` to x's shape would add or stretch. Throws ShapeError if it would not.
+Tensor sum_to(const Tensor& x, const Shape& shape);
+
+// Products -----------------------------------------------------------------------------------------------------------
+
+struct MatmulOptions {
+  bool transpose_a = false;  ///< read the last two axes of a the other way round
+  bool transpose_b = false;
+};
+/// [..., m, k] x [..., k, n] -> [..., m, n]; leading axes broadcast. A vector [k] on the left is a row, on the
+/// right a column, and its axis is dropped from the result. Throws ShapeError for scalars and unequal k.
+Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {});
+/// x weight^T + bias. x [..., in], weight [out, in], bias [out] or an empty Tensor -> [..., out]
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+
+// Shapes (any dtype) -------------------------------------------------------------------------------------------------
+
+/// The same elements under another shape; one size may be -1. Shares storage. Throws ShapeError on another count.
+Tensor reshape(const Tensor& x, std::initializer_list<Index> shape);
+Tensor reshape(const Tensor& x, const Shape& shape);
+/// Axes in a new order: result axis i is x's axis axes[i]. Throws ShapeError or IndexError unless each occurs once.
+Tensor permute(const Tensor& x, const std::vector<int>& axes);
+/// Two axes swapped.
+Tensor transpose(const Tensor& x, int axis_a, int axis_b);
+/// An axis of size 1 put in before `axis`, or taken out (ShapeError unless its size is 1).
+Tensor unsqueeze(const Tensor& x, int axis);
+Tensor squeeze(const Tensor& x, int axis);
+
+/// Python's start:stop:step along one axis. Negative positions count from the end, positions beyond are clipped,
+/// a negative step walks backwards. Throws ValueError for step 0.
+struct Slice {
+  std::optional<Index> start = std::nullopt;
+  std::optional<Index> stop = std::nullopt;
+  Index step = 1;
+};
+Tensor slice(const Tensor& x, int axis, const Slice& range);
+/// One slice for each of the first axes.
+Tensor slice(const Tensor& x, std::initializer_list<Slice> ranges);
+/// The part at one index of an axis, without that axis. Throws IndexError.
+Tensor select(const Tensor& x, int axis, Index index);
+/// Tensors joined along an axis; other sizes must agree. Throws ValueError for an empty list, ShapeError, DTypeError.
+Tensor concat(const std::vector<Tensor>& tensors, int axis = 0);
+/// Tensors of one shape joined along a new axis.
+Tensor stack(const std::vector<Tensor>& tensors, int axis = 0);
+/// x repeated along axes of size 1 and new leading axes until it has this shape. Throws ShapeError.
+Tensor broadcast_to(const Tensor& x, const Shape& shape);
+/// The elements on and below (tril) or above (triu) the given diagonal of the last two axes, 0 elsewhere.
+Tensor tril(const Tensor& x, Index diagonal = 0);
+Tensor triu(const Tensor& x, Index diagonal = 0);
+
+// Lookups ------------------------------------------------------------------------------------------------------------
+
+/// Rows of weight by number. weight [count, width], ids i64 [...] -> [..., width]. Throws DTypeError for other ids,
+/// IndexError with value, place and limit for an id outside [0, count).
+Tensor embedding(const Tensor& weight, const Tensor& ids);
+/// result[..., i, ...] = x[..., index[..., i, ...], ...] along axis. index i64, of x's rank, and no longer than x on
+/// the other axes. Throws IndexError as embedding does.
+Tensor gather(const Tensor& x, int axis, const Tensor& index);
+/// ids i64 [...] -> [..., classes] with 1 at the id and 0 elsewhere. Throws IndexError.
+Tensor one_hot(const Tensor& ids, Index classes, DType dtype = DType::f32);
+
+// Networks -----------------------------------------------------------------------------------------------------------
+
+/// exp(x) / sum(exp(x)) along an axis, the maximum taken off first. A row of -inf alone, or with +inf, is NaN.
+Tensor softmax(const Tensor& x, int axis = -1);
+/// log(softmax(x)) without forming the quotient.
+Tensor log_softmax(const Tensor& x, int axis = -1);
+
+enum class Reduction { mean, sum, none };
+struct CrossEntropyOptions {
+  std::optional<Index> ignore_index = -100;  ///< targets of this value do not count, not even in the mean
+  Reduction reduction = Reduction::mean;
+};
+/// -log softmax(logits)[target]. logits [..., classes], targets i64 [...]. Mean or sum -> scalar, none -> [...].
+/// Throws IndexError with value and place for a target outside [0, classes), ValueError for a mean over nothing.
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
+/// (input - target)^2, averaged, summed, or as it is. Shapes must be equal: a silent broadcast here hides a bug.
+Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean);
+
+/// Ba, Kiros and Hinton 2016 (arXiv:1607.06450): (x - mean) / sqrt(variance + eps) * weight + bias over the last
+/// axis. x [..., width], weight and bias [width] or empty. Throws ValueError unless eps > 0.
+Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
+/// Each element is 0 with probability p, and else divided by 1 - p. Throws ValueError for p outside [0, 1).
+Tensor dropout(const Tensor& x, double p, Generator& generator = default_generator());
+
+namespace detail {
+/// a += b for equal shapes and types, off the tape.
+void add_in_place(Tensor& a, const Tensor& b);
+}  // namespace detail
+
+}  // namespace tapehead
