@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: MIT
+// Each update is one pass over the parameter, its gradient and its moments.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tapehead/optim.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <tapehead/detail/simd-inl.h>
+
+#ifndef TAPEHEAD_OPTIM_KERNELS
+#define TAPEHEAD_OPTIM_KERNELS
+namespace tapehead {
+template <class T>
+struct AdamScalars {
+  T new_share1, beta2, new_share2;  // new_share = 1 - beta
+  T step_size;                      // lr over the first bias correction
+  T root_scale;                     // one over the root of the second bias correction
+  T eps;
+  T added_decay;   // times the weights, added to the gradient
+  T kept_weights;  // 1 - lr * decay, taken off the weights
+};
+template <class T>
+struct SgdScalars {
+  T lr, decay, momentum, new_share, look_ahead;  // look_ahead: Nesterov's momentum, or 0
+};
+template <class T>
+struct OptimKernels {
+  void (*adam)(T* parameter, const T* gradient, T* first, T* second, Index n, const AdamScalars<T>& by);
+  void (*sgd)(T* parameter, const T* gradient, Index n, const SgdScalars<T>& by);
+  void (*sgd_momentum)(T* parameter, const T* gradient, T* velocity, Index n, const SgdScalars<T>& by);
+  double (*sum_squares)(const T* x, Index n);
+  void (*scale)(T* x, Index n, T factor);
+};
+}  // namespace tapehead
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace tapehead::HWY_NAMESPACE {
+namespace {
+
+template <class T>
+void adam(T* parameter, const T* gradient, T* first, T* second, Index n, const AdamScalars<T>& by) {
+  const Lanes<T> lanes;
+  const auto new_share1 = hn::Set(lanes, by.new_share1);
+  const auto beta2 = hn::Set(lanes, by.beta2);
+  const auto new_share2 = hn::Set(lanes, by.new_share2);
+  const auto step_size = hn::Set(lanes, by.step_size);
+  const auto root_scale = hn::Set(lanes, by.root_scale);
+  const auto eps = hn::Set(lanes, by.eps);
+  const auto added_decay = hn::Set(lanes, by.added_decay);
+  const auto kept_weights = hn::Set(lanes, by.kept_weights);
+  for_vectors<T>(n, [=](auto, Index, auto load, auto store) HWY_ATTR {
+    auto p = load(parameter);
+    const auto g = hn::MulAdd(added_decay, p, load(gradient));
+    auto m = load(first);
+    m = hn::MulAdd(new_share1, hn::Sub(g, m), m);
+    const auto v = hn::MulAdd(new_share2, hn::Mul(g, g), hn::Mul(beta2, load(second)));
+    const auto root = hn::MulAdd(hn::Sqrt(v), root_scale, eps);
+    p = hn::NegMulAdd(step_size, hn::Div(m, root), hn::Mul(p, kept_weights));
+    store(m, first);
+    store(v, second);
+    store(p, parameter);
+  });
+}
+
+template <class T>
+void sgd(T* parameter, const T* gradient, Index n, const SgdScalars<T>& by) {
+  const Lanes<T> lanes;
+  const auto lr = hn::Set(lanes, by.lr);
+  const auto decay = hn::Set(lanes, by.decay);
+  for_vectors<T>(n, [=](auto, Index, auto load, auto store) HWY_ATTR {
+    const auto p = load(parameter);
+    store(hn::NegMulAdd(lr, hn::MulAdd(decay, p, load(gradient)), p), parameter);
+  });
+}
+
+template <class T>
+void sgd_momentum(T* parameter, const T* gradient, T* velocity, Index n, const SgdScalars<T>& by) {
+  const Lanes<T> lanes;
+  const auto lr = hn::Set(lanes, by.lr);
+  const auto decay = hn::Set(lanes, by.decay);
+  const auto momentum = hn::Set(lanes, by.momentum);
+  const auto new_share = hn::Set(lanes, by.new_share);
+  const auto look_ahead = hn::Set(lanes, by.look_ahead);
+  const bool nesterov = by.look_ahead != 0;
+  for_vectors<T>(n, [=](auto, Index, auto load, auto store) HWY_ATTR {
+    const auto p = load(parameter);
+    const auto g = hn::MulAdd(decay, p, load(gradient));
+    const auto v = hn::MulAdd(momentum, load(velocity), hn::Mul(new_share, g));
+    store(v, velocity);
+    store(hn::NegMulAdd(lr, nesterov ? hn::MulAdd(look_ahead, v, g) : v, p), parameter);
+  });
+}
+
+template <class D, class V>
+HWY_INLINE hn::Vec<D> Widened(D wide, V v) {
+  if constexpr (sizeof(hn::TFromV<V>) == 8) {
+    return v;
+  } else {
+    return hn::PromoteTo(wide, v);
+  }
+}
+
+// In double also for float, whose squares may not fit a float.
+template <class T>
+double sum_squares(const T* x, Index n) {
+  const Lanes<double> wide;
+  const hn::Rebind<T, Lanes<double>> narrow;
+  const Index step = static_cast<Index>(hn::Lanes(wide));
+  auto total = hn::Zero(wide);
+  Index i = 0;
+  for (; i + step <= n; i += step) {
+    const auto v = Widened(wide, hn::LoadU(narrow, x + i));
+    total = hn::MulAdd(v, v, total);
+  }
+  double sum = AddLanes(wide, total);
+  for (; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  return sum;
+}
+
+template <class T>
+void scale(T* x, Index n, T factor) {
+  const auto by = hn::Set(Lanes<T>(), factor);
+  for_vectors<T>(n, [=](auto, Index, auto load, auto store) HWY_ATTR { store(hn::Mul(load(x), by), x); });
+}
+
+template <class T>
+constexpr OptimKernels<T> table() {
+  return {adam<T>, sgd<T>, sgd_momentum<T>, sum_squares<T>, scale<T>};
+}
+
+const OptimKernels<float>* optim_f32() {
+  static constexpr OptimKernels<float> kernels = table<float>();
+  return &kernels;
+}
+const OptimKernels<double>* optim_f64() {
+  static constexpr OptimKernels<double> kernels = table<double>();
+  return &kernels;
+}
+
+}  // namespace
+}  // namespace tapehead::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+
+#include <tapehead/detail/kernel.h>
+#include <tapehead/detail/parallel.h>
+#include <tapehead/error.h>
+#include <tapehead/optim.h>
+
+namespace tapehead {
+namespace {
+
+using detail::data;
+using detail::fresh;
+
+HWY_EXPORT(optim_f32);
+HWY_EXPORT(optim_f64);
+
+template <class T>
+const OptimKernels<T>& kernels() {
+  if constexpr (sizeof(T) == 4) {
+    static const OptimKernels<T>* const chosen = HWY_DYNAMIC_DISPATCH(optim_f32)();
+    return *chosen;
+  } else {
+    static const OptimKernels<T>* const chosen = HWY_DYNAMIC_DISPATCH(optim_f64)();
+    return *chosen;
+  }
+}
+
+void check_rate(const char* name, double lr) {
+  if (!(lr >= 0) || !std::isfinite(lr)) {
+    throw ValueError(fmt::format("{}: lr {} must be finite and not negative", name, lr));
+  }
+}
+
+void check_not_negative(const char* name, const char* option, double value) {
+  if (!(value >= 0) || !std::isfinite(value)) {
+    throw ValueError(fmt::format("{}: {} {} must be finite and not negative", name, option, value));
+  }
+}
+
+void check_parameter(const char* name, const NamedTensor& parameter) {
+  if (!parameter.tensor.defined()) {
+    throw StateError(fmt::format("{}: parameter \"{}\" is an empty tensor", name, parameter.name));
+  }
+  const Tensor& tensor = parameter.tensor;
+  if (!is_floating(tensor.dtype())) {
+    throw_dtype(name, fmt::format("parameter \"{}\"", parameter.name).c_str(), tensor.dtype(), "f32 or f64");
+  }
+  if (!tensor.is_leaf()) {
+    throw GraphError(
+        fmt::format("{}: parameter \"{}\" {} is a recorded result; only leaves can be trained, use detach()", name,
+                    parameter.name, to_string(tensor.shape())));
+  }
+}
+
+Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype()); }
+
+}  // namespace
+
+Optimizer::Optimizer(const char* name, std::vector<NamedTensor> parameters, double lr, bool allow_missing_grad)
+    : name_(name), lr_(lr), allow_missing_grad_(allow_missing_grad) {
+  check_rate(name, lr);
+  if (parameters.empty()) throw ValueError(fmt::format("{}: the list of parameters is empty", name));
+  std::set<const detail::TensorBody*> seen;
+  for (NamedTensor& parameter : parameters) {
+    check_parameter(name, parameter);
+    if (!seen.insert(parameter.tensor.ref().get()).second) continue;
+    shapes_.push_back(parameter.tensor.shape());
+    parameters_.push_back(std::move(parameter));
+  }
+}
+
+void Optimizer::set_lr(double lr) {
+  check_rate(name_, lr);
+  lr_ = lr;
+}
+
+void Optimizer::zero_grad() {
+  for (NamedTensor& parameter : parameters_) parameter.tensor.zero_grad();
+}
+
+void Optimizer::check_step() const {
+  std::string missing;
+  std::string changed;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const detail::TensorBody& body = parameters_[i].tensor.body();
+    if (!body.wants_grad) continue;
+    if (!body.grad) {
+      if (!allow_missing_grad_) missing += fmt::format("{}\"{}\"", missing.empty() ? "" : ", ", parameters_[i].name);
+    } else if (body.shape != shapes_[i] || body.grad->shape != body.shape || body.grad->dtype != body.dtype) {
+      changed += fmt::format("{}\"{}\" was {}, is {} {} with a gradient {} {}", changed.empty() ? "" : ", ",
+                             parameters_[i].name, to_string(shapes_[i]), to_string(body.shape), name_of(body.dtype),
+                             to_string(body.grad->shape), name_of(body.grad->dtype));
+    }
+  }
+  if (!missing.empty()) {
+    throw StateError(
+        fmt::format("{}.step: no gradient for {}; call backward() on a loss that uses them, or set "
+                    ".allow_missing_grad",
+                    name_, missing));
+  }
+  if (!changed.empty()) {
+    throw StateError(fmt::format("{}.step: {}; make a new optimizer for a changed parameter", name_, changed));
+  }
+}
+
+void Optimizer::step() {
+  check_step();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    Tensor& parameter = parameters_[i].tensor;
+    if (parameter.body().wants_grad && parameter.body().grad) update(i, parameter, parameter.grad());
+  }
+  zero_grad();
+}
+
+SGD::SGD(std::vector<NamedTensor> parameters, const SGDOptions& options)
+    : Optimizer("SGD", std::move(parameters), options.lr, options.allow_missing_grad), options_(options) {
+  check_not_negative("SGD", "momentum", options.momentum);
+  check_not_negative("SGD", "weight_decay", options.weight_decay);
+  if (!std::isfinite(options.dampening)) {
+    throw ValueError(fmt::format("SGD: dampening {} must be finite", options.dampening));
+  }
+  if (options.nesterov && (options.momentum == 0 || options.dampening != 0)) {
+    throw ValueError(fmt::format("SGD: nesterov needs momentum above 0 and dampening 0, got {} and {}",
+                                 options.momentum, options.dampening));
+  }
+  if (options.momentum == 0) return;
+  for (const NamedTensor& parameter : this->parameters()) velocities_.push_back({zeros_like(parameter.tensor), false});
+}
+
+void SGD::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
+  visit_float(parameter.dtype(), "SGD", [&](auto zero) {
+    using T = decltype(zero);
+    T* p = static_cast<T*>(parameter.mark_written("SGD.step"));
+    const T* g = data<T>(gradient);
+    SgdScalars<T> by{static_cast<T>(lr()), static_cast<T>(options_.weight_decay), static_cast<T>(options_.momentum),
+                     static_cast<T>(1 - options_.dampening),
+                     options_.nesterov ? static_cast<T>(options_.momentum) : T{0}};
+    if (velocities_.empty()) {
+      detail::parallel_ranges(parameter.numel(), 1,
+                              [&](Index begin, Index end) { kernels<T>().sgd(p + begin, g + begin, end - begin, by); });
+      return;
+    }
+    Velocity& velocity = velocities_[i];
+    if (!velocity.started) by.new_share = 1;
+    velocity.started = true;
+    T* v = fresh<T>(velocity.value);
+    detail::parallel_ranges(parameter.numel(), 2, [&](Index begin, Index end) {
+      kernels<T>().sgd_momentum(p + begin, g + begin, v + begin, end - begin, by);
+    });
+  });
+}
+
+Adam::Adam(std::vector<NamedTensor> parameters, const AdamOptions& options)
+    : Adam("Adam", std::move(parameters), options, false) {}
+
+Adam::Adam(const char* name, std::vector<NamedTensor> parameters, const AdamOptions& options, bool decoupled_decay)
+    : Optimizer(name, std::move(parameters), options.lr, options.allow_missing_grad),
+      options_(options),
+      decoupled_decay_(decoupled_decay) {
+  if (!(options.beta1 >= 0 && options.beta1 < 1)) {
+    throw ValueError(fmt::format("{}: beta1 {} must be in [0, 1)", name, options.beta1));
+  }
+  if (!(options.beta2 >= 0 && options.beta2 < 1)) {
+    throw ValueError(fmt::format("{}: beta2 {} must be in [0, 1)", name, options.beta2));
+  }
+  if (!(options.eps > 0) || !std::isfinite(options.eps)) {
+    throw ValueError(fmt::format("{}: eps {} must be finite and above 0", name, options.eps));
+  }
+  check_not_negative(name, "weight_decay", options.weight_decay);
+  for (const NamedTensor& parameter : this->parameters()) {
+    moments_.push_back({zeros_like(parameter.tensor), zeros_like(parameter.tensor), 0});
+  }
+}
+
+void Adam::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
+  Moments& moments = moments_[i];
+  if (++moments.steps != corrected_steps_) {
+    corrected_steps_ = moments.steps;
+    correction1_ = 1 - std::pow(options_.beta1, static_cast<double>(moments.steps));
+    correction2_ = 1 - std::pow(options_.beta2, static_cast<double>(moments.steps));
+  }
+  visit_float(parameter.dtype(), "Adam", [&](auto zero) {
+    using T = decltype(zero);
+    const double decay = options_.weight_decay;
+    const AdamScalars<T> by{
+        static_cast<T>(1 - options_.beta1),           static_cast<T>(options_.beta2),
+        static_cast<T>(1 - options_.beta2),           static_cast<T>(lr() / correction1_),
+        static_cast<T>(1 / std::sqrt(correction2_)),  static_cast<T>(options_.eps),
+        static_cast<T>(decoupled_decay_ ? 0 : decay), static_cast<T>(decoupled_decay_ ? 1 - lr() * decay : 1)};
+    T* p = static_cast<T*>(parameter.mark_written(decoupled_decay_ ? "AdamW.step" : "Adam.step"));
+    const T* g = data<T>(gradient);
+    T* m = fresh<T>(moments.first);
+    T* v = fresh<T>(moments.second);
+    const auto kernel = kernels<T>().adam;
+    detail::parallel_ranges(parameter.numel(), 4, [&](Index begin, Index end) {
+      kernel(p + begin, g + begin, m + begin, v + begin, end - begin, by);
+    });
+  });
+}
+
+AdamW::AdamW(std::vector<NamedTensor> parameters, const AdamOptions& options)
+    : Adam("AdamW", std::move(parameters), options, true) {}
+
+double clip_grad_norm(const std::vector<NamedTensor>& parameters, double max_norm) {
+  if (!(max_norm > 0)) throw ValueError(fmt::format("clip_grad_norm: max_norm {} must be above 0", max_norm));
+  std::vector<detail::TensorBody*> gradients;
+  for (const NamedTensor& parameter : parameters) {
+    detail::TensorBody* gradient = parameter.tensor.body().grad.get();
+    if (gradient != nullptr && std::ranges::find(gradients, gradient) == gradients.end()) gradients.push_back(gradient);
+  }
+  double squares = 0;
+  for (detail::TensorBody* gradient : gradients) {
+    visit_float(gradient->dtype, "clip_grad_norm", [&](auto zero) {
+      using T = decltype(zero);
+      const T* x = static_cast<const T*>(gradient->storage->data());
+      const Index n = gradient->shape.numel();
+      const Index piece = detail::chunk_size(n, 1);
+      std::vector<double> partial(static_cast<std::size_t>((n + piece - 1) / piece));
+      detail::parallel_ranges(n, 1, [&](Index begin, Index end) {
+        partial[static_cast<std::size_t>(begin / piece)] = kernels<T>().sum_squares(x + begin, end - begin);
+      });
+      for (const double sum : partial) squares += sum;
+    });
+  }
+  const double norm = std::sqrt(squares);
+  const double factor = max_norm / (norm + 1e-6);
+  if (!std::isfinite(norm) || !(factor < 1)) return norm;
+  for (detail::TensorBody* gradient : gradients) {
+    visit_float(gradient->dtype, "clip_grad_norm", [&](auto zero) {
+      using T = decltype(zero);
+      Tensor target(detail::Ref<detail::TensorBody>::share(gradient));
+      T* x = static_cast<T*>(target.mark_written("clip_grad_norm"));
+      detail::parallel_ranges(target.numel(), 1, [&](Index begin, Index end) {
+        kernels<T>().scale(x + begin, end - begin, static_cast<T>(factor));
+      });
+    });
+  }
+  return norm;
+}
+
+}  // namespace tapehead
+#endif  // HWY_ONCE
