@@ -339,7 +339,8 @@ std::vector<Tensor> grad(const Tensor& output, const std::vector<Tensor>& inputs
   return out;
 }
 
-std::vector<TapeEntry> tape(const Tensor& output) {
+// The recorded operations that a tensor depends on, in the order of their numbers.
+std::vector<const Node*> Node::behind(const Tensor& output) {
   const auto by_number = [](const Node* a, const Node* b) { return a->number() < b->number(); };
   std::set<const Node*, decltype(by_number)> seen(by_number);
   std::vector<const Node*> open;
@@ -352,8 +353,12 @@ std::vector<TapeEntry> tape(const Tensor& output) {
     open.pop_back();
     for (const detail::Edge& edge : node->inputs()) visit(edge.node());
   }
+  return {seen.begin(), seen.end()};
+}
+
+std::vector<TapeEntry> tape(const Tensor& output) {
   std::vector<TapeEntry> entries;
-  for (const Node* node : seen) {
+  for (const Node* node : Node::behind(output)) {
     TapeEntry& entry = entries.emplace_back(TapeEntry{node->number(), node->op(), node->shape_, node->dtype_, 0, {}});
     for (const detail::Saved& slot : node->saved()) {
       const detail::Storage* storage = slot.body ? slot.body->storage.get() : slot.storage.get();
@@ -370,6 +375,20 @@ std::vector<TapeEntry> tape(const Tensor& output) {
     }
   }
   return entries;
+}
+
+std::vector<Tensor> leaves(const Tensor& output) {
+  if (output.is_leaf()) return output.requires_grad() ? std::vector<Tensor>{output} : std::vector<Tensor>{};
+  std::vector<Tensor> found;
+  std::set<const detail::TensorBody*> seen;
+  for (const Node* node : Node::behind(output)) {
+    for (const detail::Edge& edge : node->inputs()) {
+      if (edge.leaf() != nullptr && seen.insert(edge.leaf()).second) {
+        found.emplace_back(detail::Ref<detail::TensorBody>::share(edge.leaf()));
+      }
+    }
+  }
+  return found;
 }
 
 std::string tape_table(const Tensor& output) {

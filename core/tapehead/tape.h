@@ -63,6 +63,10 @@ std::vector<TapeEntry> tape(const Tensor& output);
 /// The same as a table, one line per operation, with a sum of the bytes saved.
 std::string tape_table(const Tensor& output);
 
+/// The leaves that want a gradient of this tensor, each once, in the order of their first use. What was played without
+/// `.retain` is forgotten.
+std::vector<Tensor> leaves(const Tensor& output);
+
 /// Puts an operation on the tape; this is all that a differentiable operation needs beside its kernel:
 ///
 ///     return record("square", y, {&x}, {&x}, [](Backward& back) { back.to(0, 2.0 * back.saved(0) * back.gradient()); });
@@ -134,6 +138,8 @@ class Node : public detail::RefCounted {
   friend class Backward;
   friend class detail::Sweep;
   friend std::vector<TapeEntry> tape(const Tensor&);
+  friend std::vector<Tensor> leaves(const Tensor&);
+  static std::vector<const Node*> behind(const Tensor& output);
 
   std::span<detail::Edge> inputs() const { return {inputs_, input_count_}; }
   std::span<detail::Saved> saved() const { return {saved_, saved_count_}; }
