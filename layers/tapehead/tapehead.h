@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// All of Tapehead in one include.
+#pragma once
+
+#include <tapehead/attention.h>
+#include <tapehead/check.h>
+#include <tapehead/dropout.h>
+#include <tapehead/dtype.h>
+#include <tapehead/embedding.h>
+#include <tapehead/error.h>
+#include <tapehead/gradcheck.h>
+#include <tapehead/layer_norm.h>
+#include <tapehead/linear.h>
+#include <tapehead/module.h>
+#include <tapehead/ops.h>
+#include <tapehead/optim.h>
+#include <tapehead/parallel.h>
+#include <tapehead/random.h>
+#include <tapehead/self_attention.h>
+#include <tapehead/sequential.h>
+#include <tapehead/shape.h>
+#include <tapehead/softmax.h>
+#include <tapehead/tape.h>
+#include <tapehead/tensor.h>
