@@ -88,6 +88,7 @@ class Axes {
   Axes() = default;
   Axes(int axis) : axes_{axis} {}
   Axes(std::initializer_list<int> axes) : axes_(axes) {}
+  explicit Axes(std::vector<int> axes) : axes_(std::move(axes)) {}
   std::span<const int> values() const { return axes_; }
 
  private:

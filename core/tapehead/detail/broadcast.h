@@ -52,20 +52,27 @@ class BroadcastLoop {
       return;
     }
     parallel_ranges(rows(), cost * n + 16, [&](Index begin, Index end) {
-      for (Index row = begin; row < end; ++row) {
-        std::array<Index, N> offsets{};
-        Index rest = row;
-        for (std::size_t axis = 1; axis < rank_; ++axis) {
-          const Index at = rest % sizes_[axis];
-          rest /= sizes_[axis];
-          for (std::size_t k = 0; k < N; ++k) offsets[k] += at * strides_[axis][k];
-        }
-        fn(offsets, row * n, n);
-      }
+      for (Index row = begin; row < end; ++row) fn(offsets_of(row), row * n, n);
     });
   }
 
+  /// The same in this thread, row after row; for pieces that are parallel inside.
+  template <class F>
+  void run_in_order(F&& fn) const {
+    for (Index row = 0; row < rows(); ++row) fn(offsets_of(row), row * row_length(), row_length());
+  }
+
  private:
+  std::array<Index, N> offsets_of(Index row) const {
+    std::array<Index, N> offsets{};
+    for (std::size_t axis = 1; axis < rank_; ++axis) {
+      const Index at = row % sizes_[axis];
+      row /= sizes_[axis];
+      for (std::size_t k = 0; k < N; ++k) offsets[k] += at * strides_[axis][k];
+    }
+    return offsets;
+  }
+
   // Axes come from the last to the first; one that continues the axis before it is merged into it.
   void push(Index size, const std::array<Index, N>& strides) {
     if (rank_ > 0) {
