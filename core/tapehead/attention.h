@@ -39,9 +39,9 @@ class Mask {
   enum class Kind { keep, block, add, causal, lengths, window };
   struct Part {
     Kind kind;
-    Tensor values;              // keep, block, add, lengths
-    std::optional<Index> left;  // window
-    std::optional<Index> right; // causal: the offset; window
+    Tensor values;               // keep, block, add, lengths
+    std::optional<Index> left;   // window
+    std::optional<Index> right;  // causal: the offset; window
   };
   const std::vector<Part>& parts() const { return parts_; }
 

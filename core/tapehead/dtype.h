@@ -14,9 +14,7 @@ using Index = std::int64_t;
 
 enum class DType : std::uint8_t { f32, f64, i64, boolean };
 
-constexpr std::size_t size_of(DType dtype) {
-  return dtype == DType::f32 ? 4 : dtype == DType::boolean ? 1 : 8;
-}
+constexpr std::size_t size_of(DType dtype) { return dtype == DType::f32 ? 4 : dtype == DType::boolean ? 1 : 8; }
 
 /// "f32", "f64", "i64" or "bool".
 constexpr std::string_view name_of(DType dtype) {

@@ -15,23 +15,23 @@ namespace tapehead {
 
 struct GradcheckOptions {
   double atol = 1e-8;
-  double rtol = 1e-6;        ///< an element passes when |analytic - numeric| <= atol + rtol * |numeric|
-  double step = 1e-3;        ///< of the five-point differences; refined where two step sizes disagree
-  int directions = 0;        ///< 0: the whole Jacobian, element by element; n: that many random directions per input
-  std::uint64_t seed = 0;    ///< of the directions and the weights that make a scalar of the output
+  double rtol = 1e-6;      ///< an element passes when |analytic - numeric| <= atol + rtol * |numeric|
+  double step = 1e-3;      ///< of the five-point differences; refined where two step sizes disagree
+  int directions = 0;      ///< 0: the whole Jacobian, element by element; n: that many random directions per input
+  std::uint64_t seed = 0;  ///< of the directions and the weights that make a scalar of the output
 };
 
 /// What became of one input or parameter.
 struct GradcheckRow {
   std::string name;
   Shape shape;
-  std::int64_t checked = 0;         ///< elements or directions compared
-  std::int64_t kinks = 0;           ///< elements left out because the function bends there: slopes left and right differ
+  std::int64_t checked = 0;  ///< elements or directions compared
+  std::int64_t kinks = 0;    ///< elements left out because the function bends there: slopes left and right differ
   std::int64_t failed = 0;
-  std::vector<Index> worst_index;   ///< of the largest error in units of its tolerance
-  double analytic = 0;              ///< at worst_index
+  std::vector<Index> worst_index;  ///< of the largest error in units of its tolerance
+  double analytic = 0;             ///< at worst_index
   double numeric = 0;
-  double error = 0;                 ///< |analytic - numeric|
+  double error = 0;  ///< |analytic - numeric|
   bool passed = true;
 };
 

@@ -29,8 +29,7 @@ Shape::Shape(std::span<const Index> sizes) : rank_(static_cast<int>(sizes.size()
     // Eight bytes are the largest element: beyond this the bytes cannot be counted either.
     if (sizes[i] != 0 && __builtin_mul_overflow(count, sizes[i], &count)) count = -1;
     if (!empty && (count < 0 || count > (Index{1} << 60))) {
-      throw ValueError(fmt::format("shape: [{}] has more elements than memory can address",
-                                   fmt::join(sizes, ", ")));
+      throw ValueError(fmt::format("shape: [{}] has more elements than memory can address", fmt::join(sizes, ", ")));
     }
   }
 }
@@ -60,13 +59,10 @@ Shape Shape::inserted(int axis, Index size) const {
 }
 
 void Shape::throw_axis(int axis) const {
-  throw IndexError(fmt::format("shape: axis {} is out of range for {} of rank {}", axis,
-                               to_string(*this), rank_));
+  throw IndexError(fmt::format("shape: axis {} is out of range for {} of rank {}", axis, to_string(*this), rank_));
 }
 
-std::string to_string(const Shape& shape) {
-  return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", "));
-}
+std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", ")); }
 
 int normalize_axis(const char* op, int axis, int rank) {
   const int at = axis < 0 ? axis + rank : axis;
@@ -74,8 +70,8 @@ int normalize_axis(const char* op, int axis, int rank) {
     if (rank == 0) {
       throw ShapeError(fmt::format("{}: axis {} of a scalar; it has no axes", op, axis));
     }
-    throw IndexError(fmt::format("{}: axis {} is out of range for rank {}; use {} to {}", op, axis,
-                                 rank, -rank, rank - 1));
+    throw IndexError(
+        fmt::format("{}: axis {} is out of range for rank {}; use {} to {}", op, axis, rank, -rank, rank - 1));
   }
   return at;
 }
@@ -102,8 +98,8 @@ Shape broadcast(const char* op, const Shape& a, const Shape& b) {
     const Index right = i <= b.rank() ? b[-i] : 1;
     if (left != right && left != 1 && right != 1) {
       throw ShapeError(fmt::format(
-          "{}: a {} and b {} do not broadcast; axis {} from the back is {} against {}, sizes must be equal or 1",
-          op, to_string(a), to_string(b), i, left, right));
+          "{}: a {} and b {} do not broadcast; axis {} from the back is {} against {}, sizes must be equal or 1", op,
+          to_string(a), to_string(b), i, left, right));
     }
     sizes[static_cast<std::size_t>(rank - i)] = left == 1 ? right : left;
   }

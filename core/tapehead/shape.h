@@ -19,8 +19,7 @@ class Shape {
 
   constexpr Shape() = default;
   /// Throws ShapeError above rank 8 or for a negative size, ValueError if the elements cannot be counted in 63 bits.
-  Shape(std::initializer_list<Index> sizes)
-      : Shape(std::span<const Index>(sizes.begin(), sizes.size())) {}
+  Shape(std::initializer_list<Index> sizes) : Shape(std::span<const Index>(sizes.begin(), sizes.size())) {}
   explicit Shape(std::span<const Index> sizes);
 
   int rank() const { return rank_; }
@@ -42,9 +41,9 @@ class Shape {
   const Index* begin() const { return sizes_.data(); }
   const Index* end() const { return sizes_.data() + rank_; }
 
-  Shape with(int axis, Index size) const;        ///< this shape with one axis resized
-  Shape without(int axis) const;                 ///< this shape with one axis removed
-  Shape inserted(int axis, Index size) const;    ///< this shape with an axis put in before `axis`
+  Shape with(int axis, Index size) const;      ///< this shape with one axis resized
+  Shape without(int axis) const;               ///< this shape with one axis removed
+  Shape inserted(int axis, Index size) const;  ///< this shape with an axis put in before `axis`
 
   bool operator==(const Shape& other) const {
     if (rank_ != other.rank_) return false;

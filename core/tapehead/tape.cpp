@@ -48,15 +48,17 @@ void accumulate(Tensor& sum, Tensor term) {
 
 Tensor starting_gradient(const char* caller, const Tensor& output, const Tensor& given) {
   if (!output.requires_grad()) {
-    throw GraphError(fmt::format("{}: the {} {} output needs no gradient: no input of it asked for one with "
-                                 "requires_grad_(), or it was computed under NoGrad",
-                                 caller, to_string(output.shape()), name_of(output.dtype())));
+    throw GraphError(
+        fmt::format("{}: the {} {} output needs no gradient: no input of it asked for one with "
+                    "requires_grad_(), or it was computed under NoGrad",
+                    caller, to_string(output.shape()), name_of(output.dtype())));
   }
   if (!given.defined()) {
     if (output.numel() != 1) {
-      throw GraphError(fmt::format("{}: the output is {}, not a scalar; reduce it with sum() or mean(), or pass "
-                                   ".gradient of that shape",
-                                   caller, to_string(output.shape())));
+      throw GraphError(
+          fmt::format("{}: the output is {}, not a scalar; reduce it with sum() or mean(), or pass "
+                      ".gradient of that shape",
+                      caller, to_string(output.shape())));
     }
     return ones(output.shape(), output.dtype());
   }
@@ -156,9 +158,10 @@ class Sweep {
     }
     Node& node = *edge.node();
     if (node.played_) {
-      throw GraphError(fmt::format("{}: the values that \"{}\" saved are gone, this tape was played before; pass "
-                                   ".retain = true to the first playback",
-                                   caller_, node.op()));
+      throw GraphError(
+          fmt::format("{}: the values that \"{}\" saved are gone, this tape was played before; pass "
+                      ".retain = true to the first playback",
+                      caller_, node.op()));
     }
     if (node.sweep_ != nullptr && node.sweep_ != this) {
       throw GraphError(fmt::format("{}: \"{}\" is in the middle of another playback", caller_, node.op()));
@@ -273,10 +276,11 @@ Tensor Backward::saved(int i) const {
   const detail::Saved& slot = node_.saved_[i];
   detail::Storage& storage = slot.body ? *slot.body->storage : *slot.storage;
   if (storage.version != slot.version) {
-    throw GraphError(fmt::format("{}: a value {} that its gradient needs was changed by {} after it was recorded "
-                                 "(version {}, now {}); change it after backward(), or record with a clone()",
-                                 node_.op_, to_string(slot.body ? slot.body->shape : node_.shape_),
-                                 storage.written_by, slot.version, storage.version));
+    throw GraphError(
+        fmt::format("{}: a value {} that its gradient needs was changed by {} after it was recorded "
+                    "(version {}, now {}); change it after backward(), or record with a clone()",
+                    node_.op_, to_string(slot.body ? slot.body->shape : node_.shape_), storage.written_by, slot.version,
+                    storage.version));
   }
   if (slot.body) return Tensor(slot.body);
   Tensor out(detail::make_body(slot.storage, node_.shape_, node_.dtype_));
@@ -322,8 +326,9 @@ std::vector<Tensor> grad(const Tensor& output, const std::vector<Tensor>& inputs
   Tensor gradient = starting_gradient("grad", output, options.gradient);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].requires_grad()) {
-      throw GraphError(fmt::format("grad: input {} {} does not ask for a gradient; call requires_grad_() before it is used",
-                                   i, to_string(inputs[i].shape())));
+      throw GraphError(
+          fmt::format("grad: input {} {} does not ask for a gradient; call requires_grad_() before it is used", i,
+                      to_string(inputs[i].shape())));
     }
   }
   detail::Sweep sweep("grad", options);

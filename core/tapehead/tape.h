@@ -49,9 +49,9 @@ std::int64_t live_nodes();
 
 /// One recorded operation, as tape() lists it.
 struct TapeEntry {
-  std::uint64_t number;             ///< process-wide; later operations have larger numbers
+  std::uint64_t number;  ///< process-wide; later operations have larger numbers
   std::string op;
-  Shape shape;                      ///< of the result
+  Shape shape;  ///< of the result
   DType dtype;
   std::size_t saved_bytes;          ///< kept for the gradient (values shared between entries count in each)
   std::vector<std::string> inputs;  ///< "#12" for a recorded input, a leaf's name or "leaf", "-" for a constant
@@ -69,7 +69,8 @@ std::vector<Tensor> leaves(const Tensor& output);
 
 /// Puts an operation on the tape; this is all that a differentiable operation needs beside its kernel:
 ///
-///     return record("square", y, {&x}, {&x}, [](Backward& back) { back.to(0, 2.0 * back.saved(0) * back.gradient()); });
+///     return record("square", y, {&x}, {&x}, [](Backward& back) { back.to(0, 2.0 * back.saved(0) * back.gradient());
+///     });
 ///
 /// `inputs` are the operands, `saved` what the rule will ask for (operands or `out` itself; nullptr for none), `rule`
 /// a callable that captures plain values, never tensors. Rules are written with recorded operations, so that second
@@ -153,11 +154,11 @@ class Node : public detail::RefCounted {
   detail::Saved* saved_ = nullptr;
   std::uint32_t input_count_ = 0;
   std::uint32_t saved_count_ = 0;
-  bool played_ = false;              // its saved values are gone
+  bool played_ = false;  // its saved values are gone
   DType dtype_;
   Shape shape_;
-  Tensor pending_;                   // gradient gathered so far, only during a sweep
-  detail::Sweep* sweep_ = nullptr;   // the sweep that has this node in its queue
+  Tensor pending_;                  // gradient gathered so far, only during a sweep
+  detail::Sweep* sweep_ = nullptr;  // the sweep that has this node in its queue
   Node* next_released_ = nullptr;
 };
 

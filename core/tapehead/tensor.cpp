@@ -69,8 +69,9 @@ Tensor from_data(std::span<const Index> values, const Shape& shape) { return cop
 Tensor from_data(std::span<const bool> values, const Shape& shape) { return copy_in(values, shape); }
 
 void Tensor::throw_empty() {
-  throw StateError("tensor: this one is empty; it was never given a value, was moved from, or holds a result that was "
-                   "not asked for");
+  throw StateError(
+      "tensor: this one is empty; it was never given a value, was moved from, or holds a result that was "
+      "not asked for");
 }
 
 void Tensor::check_dtype(const char* method, DType wanted) const {
@@ -82,8 +83,8 @@ void Tensor::check_dtype(const char* method, DType wanted) const {
 
 double Tensor::item() const {
   if (numel() != 1) {
-    throw ShapeError(fmt::format("item: the tensor is {} with {} elements; exactly one is needed", to_string(shape()),
-                                 numel()));
+    throw ShapeError(
+        fmt::format("item: the tensor is {} with {} elements; exactly one is needed", to_string(shape()), numel()));
   }
   return visit_any(dtype(), [&](auto zero) { return static_cast<double>(read<decltype(zero)>()[0]); });
 }
@@ -171,7 +172,8 @@ Tensor eye(Index n, DType dtype) {
 
 Tensor arange(double start, double stop, double step, DType dtype) {
   if (step == 0 || !std::isfinite(start) || !std::isfinite(stop) || !std::isfinite(step)) {
-    throw ValueError(fmt::format("arange: start {}, stop {} and step {} must be finite and step not 0", start, stop, step));
+    throw ValueError(
+        fmt::format("arange: start {}, stop {} and step {} must be finite and step not 0", start, stop, step));
   }
   const Index count = std::max<Index>(0, static_cast<Index>(std::ceil((stop - start) / step)));
   std::vector<double> values(static_cast<std::size_t>(count));
@@ -204,8 +206,8 @@ Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<
     }
     append_rows(values, block, columns);
   }
-  return from_doubles(values,
-                      {static_cast<Index>(blocks.size()), static_cast<Index>(rows), static_cast<Index>(columns)}, dtype);
+  return from_doubles(
+      values, {static_cast<Index>(blocks.size()), static_cast<Index>(rows), static_cast<Index>(columns)}, dtype);
 }
 
 }  // namespace tapehead

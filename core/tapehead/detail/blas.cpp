@@ -65,8 +65,8 @@ void repair_kernel_choice() {
 
 int blas_size(Index size) {
   if (size > std::numeric_limits<int>::max()) {
-    throw ValueError(fmt::format("matmul: an axis of {} is longer than BLAS can count ({})", size,
-                                 std::numeric_limits<int>::max()));
+    throw ValueError(
+        fmt::format("matmul: an axis of {} is longer than BLAS can count ({})", size, std::numeric_limits<int>::max()));
   }
   return static_cast<int>(size);
 }

@@ -26,9 +26,9 @@ struct TensorBody : RefCounted {
   bool wants_grad = false;
   Ref<Storage> storage;
   Shape shape;
-  Ref<Node> made_by;             // empty for leaves
-  Ref<TensorBody> grad;          // leaves only
-  std::string* name = nullptr;   // leaves that somebody named
+  Ref<Node> made_by;            // empty for leaves
+  Ref<TensorBody> grad;         // leaves only
+  std::string* name = nullptr;  // leaves that somebody named
 };
 
 /// A tensor over existing storage, off the tape.

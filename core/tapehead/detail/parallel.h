@@ -42,8 +42,7 @@ inline Index chunk_size(Index items, Index cost) {
 template <class F>
 void parallel_ranges(Index items, Index cost, F&& fn) {
   const Index size = chunk_size(items, cost);
-  parallel_for((items + size - 1) / size,
-               [&](Index chunk) { fn(chunk * size, std::min(items, (chunk + 1) * size)); });
+  parallel_for((items + size - 1) / size, [&](Index chunk) { fn(chunk * size, std::min(items, (chunk + 1) * size)); });
 }
 
 }  // namespace tapehead::detail

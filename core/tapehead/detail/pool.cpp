@@ -33,9 +33,9 @@ namespace detail {
 namespace {
 
 constexpr std::size_t kAlign = 64;
-constexpr std::size_t kHuge = std::size_t{2} << 20;             // a huge page on x86-64 and Arm
-constexpr std::size_t kThreadBlock = std::size_t{1} << 20;      // larger blocks go straight to the shared lists
-constexpr std::size_t kThreadBytes = std::size_t{64} << 20;     // what one thread may keep for itself
+constexpr std::size_t kHuge = std::size_t{2} << 20;          // a huge page on x86-64 and Arm
+constexpr std::size_t kThreadBlock = std::size_t{1} << 20;   // larger blocks go straight to the shared lists
+constexpr std::size_t kThreadBytes = std::size_t{64} << 20;  // what one thread may keep for itself
 constexpr int kClasses = 4 * 58;
 
 // Four classes to each power of two: at most a quarter of a block is unused.
@@ -62,8 +62,7 @@ void* system_allocate(std::size_t bytes) {
   const std::size_t align = bytes >= kHuge ? kHuge : kAlign;
   void* block = std::aligned_alloc(align, (bytes + align - 1) / align * align);
   if (block == nullptr) {
-    throw ValueError(fmt::format("allocate: the system has no {} bytes left; {} bytes are in use", bytes,
-                                 live.load()));
+    throw ValueError(fmt::format("allocate: the system has no {} bytes left; {} bytes are in use", bytes, live.load()));
   }
 #if defined(__linux__)
   if (bytes >= kHuge) madvise(block, bytes, MADV_HUGEPAGE);  // a hint; refusal costs speed only

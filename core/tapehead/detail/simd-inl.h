@@ -8,6 +8,7 @@
 #define TAPEHEAD_SIMD_INL_H
 #endif
 
+#include <cmath>
 #include <cstddef>
 #include <limits>
 
@@ -69,6 +70,70 @@ HWY_INLINE void for_vectors(Index n, Body body) {
 template <class D, class V>
 HWY_INLINE hn::TFromD<D> AddLanes(D d, V v) {
   return hn::GetLane(hn::SumOfLanes(d, v));
+}
+
+/// The largest of x [n]; n at least 1. Which of a NaN and a number wins is left open: sums over the row tell.
+template <class T>
+HWY_INLINE T RowMax(const T* x, Index n) {
+  const Lanes<T> d;
+  const Index lanes = static_cast<Index>(hn::Lanes(d));
+  if (n < lanes) {
+    T best = x[0];
+    for (Index i = 1; i < n; ++i) best = x[i] > best ? x[i] : best;
+    return best;
+  }
+  auto a = hn::LoadU(d, x), b = a;
+  Index i = lanes;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    a = hn::Max(a, hn::LoadU(d, x + i));
+    b = hn::Max(b, hn::LoadU(d, x + i + lanes));
+  }
+  if (i + lanes <= n) a = hn::Max(a, hn::LoadU(d, x + i));
+  b = hn::Max(b, hn::LoadU(d, x + n - lanes));  // overlaps what was seen: harmless for a maximum
+  return hn::GetLane(hn::MaxOfLanes(d, hn::Max(a, b)));
+}
+
+/// sum of x [n] * y [n].
+template <class T>
+HWY_INLINE T Dot(const T* x, const T* y, Index n) {
+  const Lanes<T> d;
+  const Index lanes = static_cast<Index>(hn::Lanes(d));
+  auto a = hn::Zero(d), b = a;
+  Index i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    a = hn::MulAdd(hn::LoadU(d, x + i), hn::LoadU(d, y + i), a);
+    b = hn::MulAdd(hn::LoadU(d, x + i + lanes), hn::LoadU(d, y + i + lanes), b);
+  }
+  for (; i < n; i += lanes) {
+    const auto some = hn::FirstN(d, static_cast<std::size_t>(n - i));
+    a = hn::MulAdd(hn::MaskedLoad(some, d, x + i), hn::MaskedLoad(some, d, y + i), a);
+  }
+  return AddLanes(d, hn::Add(a, b));
+}
+
+/// y [n] = e^(x - shift); returns the sum of y. In place is fine.
+template <class T>
+HWY_INLINE T ExpRow(const T* x, T* y, T shift, Index n) {
+  const Lanes<T> d;
+  const Index lanes = static_cast<Index>(hn::Lanes(d));
+  const auto top = hn::Set(d, shift);
+  auto a = hn::Zero(d), b = a;
+  Index i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const auto p = SafeExp(d, hn::Sub(hn::LoadU(d, x + i), top));
+    const auto q = SafeExp(d, hn::Sub(hn::LoadU(d, x + i + lanes), top));
+    a = hn::Add(a, p);
+    b = hn::Add(b, q);
+    hn::StoreU(p, d, y + i);
+    hn::StoreU(q, d, y + i + lanes);
+  }
+  for (; i < n; i += lanes) {
+    const auto some = hn::FirstN(d, static_cast<std::size_t>(n - i));
+    const auto p = hn::IfThenElseZero(some, SafeExp(d, hn::Sub(hn::MaskedLoad(some, d, x + i), top)));
+    a = hn::Add(a, p);
+    hn::BlendedStore(p, some, d, y + i);
+  }
+  return AddLanes(d, hn::Add(a, b));
 }
 
 }  // namespace tapehead::HWY_NAMESPACE

@@ -54,19 +54,27 @@ void unary(const T* x, T* y, Index n) {
 
 struct Add {
   template <class V>
-  HWY_INLINE V operator()(V a, V b) const { return hn::Add(a, b); }
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::Add(a, b);
+  }
 };
 struct Subtract {
   template <class V>
-  HWY_INLINE V operator()(V a, V b) const { return hn::Sub(a, b); }
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::Sub(a, b);
+  }
 };
 struct Multiply {
   template <class V>
-  HWY_INLINE V operator()(V a, V b) const { return hn::Mul(a, b); }
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::Mul(a, b);
+  }
 };
 struct Divide {
   template <class V>
-  HWY_INLINE V operator()(V a, V b) const { return hn::Div(a, b); }
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::Div(a, b);
+  }
 };
 struct Maximum {  // a comparison with NaN is false, which leaves b; so only a NaN in a needs care
   template <class V>
@@ -88,39 +96,52 @@ struct ReluBackward {  // gradient, result
 };
 struct Negate {
   template <class D, class V>
-  HWY_INLINE V operator()(D, V x) const { return hn::Neg(x); }
+  HWY_INLINE V operator()(D, V x) const {
+    return hn::Neg(x);
+  }
 };
 struct ExpOf {
   template <class D, class V>
-  HWY_INLINE V operator()(D d, V x) const { return SafeExp(d, x); }
+  HWY_INLINE V operator()(D d, V x) const {
+    return SafeExp(d, x);
+  }
 };
 struct Sqrt {
   template <class D, class V>
-  HWY_INLINE V operator()(D, V x) const { return hn::Sqrt(x); }
+  HWY_INLINE V operator()(D, V x) const {
+    return hn::Sqrt(x);
+  }
 };
 struct Abs {
   template <class D, class V>
-  HWY_INLINE V operator()(D, V x) const { return hn::Abs(x); }
+  HWY_INLINE V operator()(D, V x) const {
+    return hn::Abs(x);
+  }
 };
 struct TanhOf {
   template <class D, class V>
-  HWY_INLINE V operator()(D d, V x) const { return SafeTanh(d, x); }
+  HWY_INLINE V operator()(D d, V x) const {
+    return SafeTanh(d, x);
+  }
 };
 struct SigmoidOf {
   template <class D, class V>
-  HWY_INLINE V operator()(D d, V x) const { return Sigmoid(d, x); }
+  HWY_INLINE V operator()(D d, V x) const {
+    return Sigmoid(d, x);
+  }
 };
 struct Relu {  // NaN stays: it is not below 0
   template <class D, class V>
-  HWY_INLINE V operator()(D d, V x) const { return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x); }
+  HWY_INLINE V operator()(D d, V x) const {
+    return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x);
+  }
 };
 
 template <class T>
 constexpr ElementwiseKernels<T> table() {
-  return {binary<T, Add>,     binary<T, Subtract>, binary<T, Multiply>,     binary<T, Divide>,
-          binary<T, Maximum>, binary<T, Minimum>,  binary<T, ReluBackward>, unary<T, Negate>,
-          unary<T, ExpOf>,    unary<T, Sqrt>,      unary<T, Abs>,           unary<T, TanhOf>,
-          unary<T, SigmoidOf>, unary<T, Relu>};
+  return {binary<T, Add>,     binary<T, Subtract>,     binary<T, Multiply>, binary<T, Divide>, binary<T, Maximum>,
+          binary<T, Minimum>, binary<T, ReluBackward>, unary<T, Negate>,    unary<T, ExpOf>,   unary<T, Sqrt>,
+          unary<T, Abs>,      unary<T, TanhOf>,        unary<T, SigmoidOf>, unary<T, Relu>};
 }
 
 const ElementwiseKernels<float>* elementwise_f32() {
@@ -291,9 +312,8 @@ Tensor share_of_first(const Tensor& winner_if_greater, const Tensor& other) {
 
 Tensor relu_backward(const Tensor& g, const Tensor& y) {
   Tensor out = binary_floating("relu_backward", g, y, [](const auto& k) { return k.relu_backward; });
-  return record("relu_backward", out, {&g, &y}, {&y}, [](Backward& back) {
-    back.to(0, relu_backward(back.gradient(), back.saved(0)));
-  });
+  return record("relu_backward", out, {&g, &y}, {&y},
+                [](Backward& back) { back.to(0, relu_backward(back.gradient(), back.saved(0))); });
 }
 
 Tensor sign(const Tensor& x) {
@@ -417,11 +437,9 @@ Tensor pow(const Tensor& base, const Tensor& exponent) {
   Tensor y = empty(broadcast("pow", base.shape(), exponent.shape()), base.dtype());
   visit_float(base.dtype(), "pow", [&](auto zero) {
     using T = decltype(zero);
-    run_binary<T>(
-        [](const T* l, Index ls, const T* r, Index rs, T* o, Index n) {
-          plain_loop(l, ls, r, rs, o, n, [](T b, T e) { return std::pow(b, e); });
-        },
-        base, exponent, y);
+    run_binary<T>([](const T* l, Index ls, const T* r, Index rs, T* o,
+                     Index n) { plain_loop(l, ls, r, rs, o, n, [](T b, T e) { return std::pow(b, e); }); },
+                  base, exponent, y);
   });
   return record("pow", y, {&base, &exponent}, {&base, &exponent, exponent.requires_grad() ? &y : nullptr},
                 [](Backward& back) {
@@ -437,7 +455,8 @@ Tensor pow(const Tensor& base, const Tensor& exponent) {
 
 Tensor abs(const Tensor& x) {
   Tensor y = unary_floating("abs", x, 1, [](const auto& k) { return k.abs; });
-  return record("abs", std::move(y), {&x}, {&x}, [](Backward& back) { back.to(0, back.gradient() * sign(back.saved(0))); });
+  return record("abs", std::move(y), {&x}, {&x},
+                [](Backward& back) { back.to(0, back.gradient() * sign(back.saved(0))); });
 }
 
 Tensor tanh(const Tensor& x) {
@@ -458,9 +477,8 @@ Tensor sigmoid(const Tensor& x) {
 
 Tensor relu(const Tensor& x) {
   Tensor y = unary_floating("relu", x, 1, [](const auto& k) { return k.relu; });
-  return record("relu", y, {&x}, {&y}, [](Backward& back) {
-    back.to(0, relu_backward(back.gradient(), back.saved(0).detach()));
-  });
+  return record("relu", y, {&x}, {&y},
+                [](Backward& back) { back.to(0, relu_backward(back.gradient(), back.saved(0).detach())); });
 }
 
 Tensor maximum(const Tensor& a, const Tensor& b) {
@@ -560,7 +578,8 @@ Tensor to(const Tensor& x, DType dtype) {
     });
   });
   if (!is_floating(dtype) || !is_floating(x.dtype())) return y;  // no gradient passes through whole numbers
-  return record("to", std::move(y), {&x}, {}, [from = x.dtype()](Backward& back) { back.to(0, to(back.gradient(), from)); });
+  return record("to", std::move(y), {&x}, {},
+                [from = x.dtype()](Backward& back) { back.to(0, to(back.gradient(), from)); });
 }
 
 Tensor clone(const Tensor& x) {

@@ -24,9 +24,13 @@ struct Product {
   bool transpose_a, transpose_b;
 
   template <class T>
-  MatrixView<T> a(const T* at) const { return {at, a_stride, transpose_a}; }
+  MatrixView<T> a(const T* at) const {
+    return {at, a_stride, transpose_a};
+  }
   template <class T>
-  MatrixView<T> b(const T* at) const { return {at, b_stride, transpose_b}; }
+  MatrixView<T> b(const T* at) const {
+    return {at, b_stride, transpose_b};
+  }
 };
 
 Product product_of(const Tensor& a, const Tensor& b, const MatmulOptions& options) {
@@ -38,8 +42,13 @@ Product product_of(const Tensor& a, const Tensor& b, const MatmulOptions& option
                                  to_string(a.shape()), options.transpose_a ? " (transposed)" : "", to_string(b.shape()),
                                  options.transpose_b ? " (transposed)" : "", k, rows(b, options.transpose_b)));
   }
-  return {rows(a, options.transpose_a), columns(b, options.transpose_b), k, a.shape()[-1], b.shape()[-1],
-          options.transpose_a, options.transpose_b};
+  return {rows(a, options.transpose_a),
+          columns(b, options.transpose_b),
+          k,
+          a.shape()[-1],
+          b.shape()[-1],
+          options.transpose_a,
+          options.transpose_b};
 }
 
 Shape leading(const Shape& shape) {
@@ -126,8 +135,8 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     throw ShapeError(fmt::format("linear: {} must be [out, in]", described("weight", weight)));
   }
   if (x.rank() < 1 || x.shape()[-1] != weight.shape()[1]) {
-    throw ShapeError(fmt::format("linear: {} and {}; the last axis of the input must be {}, is {}", described("input", x),
-                                 described("weight", weight), weight.shape()[1],
+    throw ShapeError(fmt::format("linear: {} and {}; the last axis of the input must be {}, is {}",
+                                 described("input", x), described("weight", weight), weight.shape()[1],
                                  x.rank() < 1 ? "missing" : std::to_string(x.shape()[-1])));
   }
   if (!bias.defined()) return;
@@ -156,8 +165,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options) {
     return a.rank() == 1 ? squeeze(columns_dropped, b.rank() == 1 ? -1 : -2) : columns_dropped;
   }
   Tensor y = matmul_forward(a, b, options);
-  return record("matmul", std::move(y), {&a, &b},
-                {b.requires_grad() ? &a : nullptr, a.requires_grad() ? &b : nullptr},
+  return record("matmul", std::move(y), {&a, &b}, {b.requires_grad() ? &a : nullptr, a.requires_grad() ? &b : nullptr},
                 [options](Backward& back) { matmul_backward(back, options); });
 }
 

@@ -12,7 +12,7 @@
 namespace tapehead {
 template <class T>
 struct SumKernels {
-  T (*row)(const T* x, Index n);                               // sum of x [n]
+  T (*row)(const T* x, Index n);                                         // sum of x [n]
   void (*columns)(const T* x, Index rows, Index stride, Index n, T* y);  // y [n] = sum over rows of x [rows, n]
 };
 }  // namespace tapehead
@@ -104,7 +104,9 @@ const SumKernels<double>& sums(double) {
 
 struct Row {
   template <class T>
-  static T sum(const T* x, Index n) { return sums(T{}).row(x, n); }
+  static T sum(const T* x, Index n) {
+    return sums(T{}).row(x, n);
+  }
   static Index sum(const Index* x, Index n) {
     std::uint64_t total = 0;
     for (Index i = 0; i < n; ++i) total += static_cast<std::uint64_t>(x[i]);
@@ -165,9 +167,13 @@ void sum_middle(const T* x, Index outer, Index size, Index inner, T* y) {
 
 // Keeps `best` when it is NaN, and takes the other when that wins or is NaN.
 template <class T>
-T larger(T best, T other) { return other > best || other != other ? (best != best ? best : other) : best; }
+T larger(T best, T other) {
+  return other > best || other != other ? (best != best ? best : other) : best;
+}
 template <class T>
-T smaller(T best, T other) { return other < best || other != other ? (best != best ? best : other) : best; }
+T smaller(T best, T other) {
+  return other < best || other != other ? (best != best ? best : other) : best;
+}
 
 template <class T, class Choose>
 void choose_middle(const T* x, Index outer, Index size, Index inner, T* y, Choose choose) {
@@ -319,7 +325,8 @@ Tensor argmax(const Tensor& x, int axis, bool keepdim) {
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   if (broadcast("sum_to", x.shape(), shape) != x.shape()) {
-    throw ShapeError(fmt::format("sum_to: x {} is not what broadcasting {} gives", to_string(x.shape()), to_string(shape)));
+    throw ShapeError(
+        fmt::format("sum_to: x {} is not what broadcasting {} gives", to_string(x.shape()), to_string(shape)));
   }
   const int added = x.rank() - shape.rank();
   std::vector<int> axes;
