@@ -3,6 +3,7 @@
 // operations (ops.h) return new tensors; writes are explicit and counted, so that the tape notices them.
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
 #include <iosfwd>
 #include <span>
@@ -136,18 +137,22 @@ std::ostream& operator<<(std::ostream& stream, const Shape& shape);
 
 }  // namespace tapehead
 
-template <>
-struct fmt::formatter<tapehead::Tensor> : fmt::formatter<std::string_view> {
+namespace tapehead::detail {
+
+// Takes no format specification: a tensor's layout is chosen with PrintOptions.
+template <class T>
+struct TextFormatter {
+  constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
   template <class Context>
-  auto format(const tapehead::Tensor& tensor, Context& context) const {
-    return fmt::formatter<std::string_view>::format(tapehead::to_string(tensor), context);
+  auto format(const T& value, Context& context) const {
+    const std::string text = to_string(value);
+    return std::copy(text.begin(), text.end(), context.out());
   }
 };
 
+}  // namespace tapehead::detail
+
 template <>
-struct fmt::formatter<tapehead::Shape> : fmt::formatter<std::string_view> {
-  template <class Context>
-  auto format(const tapehead::Shape& shape, Context& context) const {
-    return fmt::formatter<std::string_view>::format(tapehead::to_string(shape), context);
-  }
-};
+struct fmt::formatter<tapehead::Tensor> : tapehead::detail::TextFormatter<tapehead::Tensor> {};
+template <>
+struct fmt::formatter<tapehead::Shape> : tapehead::detail::TextFormatter<tapehead::Shape> {};
