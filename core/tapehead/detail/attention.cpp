@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: MIT
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tapehead/detail/attention.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <tapehead/detail/simd-inl.h>
+
+#ifndef TAPEHEAD_ATTENTION_KERNELS
+#define TAPEHEAD_ATTENTION_KERNELS
+namespace tapehead {
+template <class T>
+struct AttentionKernels {
+  // stats [2] = the largest score of a row and the sum of exp(score - largest); scores [n] become the exponentials.
+  void (*exponentials)(T* scores, T* stats, Index n);
+  // scores [n] become the weights that exponentials() led to.
+  void (*weights)(T* scores, const T* stats, Index n);
+  void (*scale)(const T* x, T factor, T* y, Index n);
+  T (*dot)(const T* x, const T* y, Index n);
+  // y = weights (g - mean), the gradient of scores from that of weights
+  void (*score_gradient)(const T* weights, const T* g, T mean, T* y, Index n);
+  bool (*all_finite)(const T* x, Index n);
+};
+}  // namespace tapehead
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace tapehead::HWY_NAMESPACE {
+namespace {
+
+template <class T>
+void exponentials(T* scores, T* stats, Index n) {
+  stats[0] = RowMax(scores, n);
+  stats[1] = ExpRow(scores, scores, stats[0], n);
+}
+
+template <class T>
+void scale(const T* x, T factor, T* y, Index n) {
+  const Lanes<T> d;
+  const auto by = hn::Set(d, factor);
+  for_vectors<T>(n, [=](auto, Index, auto load, auto store) HWY_ATTR { store(hn::Mul(load(x), by), y); });
+}
+
+template <class T>
+void weights(T* scores, const T* stats, Index n) {
+  const Lanes<T> d;
+  const auto top = hn::Set(d, stats[0]);
+  const auto by = hn::Set(d, T{1} / stats[1]);
+  for_vectors<T>(n, [=](auto dd, Index, auto load, auto store)
+                        HWY_ATTR { store(hn::Mul(SafeExp(dd, hn::Sub(load(scores), top)), by), scores); });
+}
+
+template <class T>
+T dot(const T* x, const T* y, Index n) {
+  return Dot(x, y, n);
+}
+
+template <class T>
+void score_gradient(const T* w, const T* g, T mean, T* y, Index n) {
+  const Lanes<T> d;
+  const auto m = hn::Set(d, mean);
+  for_vectors<T>(n,
+                 [=](auto, Index, auto load, auto store) HWY_ATTR { store(hn::Mul(load(w), hn::Sub(load(g), m)), y); });
+}
+
+template <class T>
+bool all_finite(const T* x, Index n) {
+  const Lanes<T> d;
+  auto zeros = hn::Zero(d);  // 0 times infinity or NaN is NaN, and NaN stays
+  for_vectors<T>(
+      n, [&](auto dd, Index, auto load, auto) HWY_ATTR { zeros = hn::Add(zeros, hn::Mul(load(x), hn::Zero(dd))); });
+  return AddLanes(d, zeros) == T{0};
+}
+
+template <class T>
+constexpr AttentionKernels<T> table() {
+  return {exponentials<T>, weights<T>, scale<T>, dot<T>, score_gradient<T>, all_finite<T>};
+}
+const AttentionKernels<float>* attention_f32() {
+  static constexpr AttentionKernels<float> kernels = table<float>();
+  return &kernels;
+}
+const AttentionKernels<double>* attention_f64() {
+  static constexpr AttentionKernels<double> kernels = table<double>();
+  return &kernels;
+}
+
+}  // namespace
+}  // namespace tapehead::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <algorithm>
+#include <cmath>
+
+#include <tapehead/detail/attention.h>
+#include <tapehead/detail/blas.h>
+#include <tapehead/detail/kernel.h>
+#include <tapehead/detail/parallel.h>
+
+namespace tapehead {
+namespace {
+
+using detail::AttentionPlan;
+using detail::data;
+using detail::fresh;
+using detail::KeyRange;
+using detail::kQueryBlock;
+
+HWY_EXPORT(attention_f32);
+HWY_EXPORT(attention_f64);
+
+const AttentionKernels<float>& kernels(float) {
+  static const AttentionKernels<float>* const chosen = HWY_DYNAMIC_DISPATCH(attention_f32)();
+  return *chosen;
+}
+const AttentionKernels<double>& kernels(double) {
+  static const AttentionKernels<double>* const chosen = HWY_DYNAMIC_DISPATCH(attention_f64)();
+  return *chosen;
+}
+
+// One matrix of an operand: batch index n / heads, head n % heads.
+template <class T>
+const T* matrix(const T* base, Index index, Index rows, Index stride, Index head, Index width) {
+  return base + index * rows * stride + head * width;
+}
+
+template <class T>
+struct Operands {
+  const T* query;
+  const T* key;
+  const T* value;
+};
+
+template <class T>
+Operands<T> operands_of(const AttentionPlan& p, const Tensor& query, const Tensor& key, const Tensor* value, Index n) {
+  const auto& at = p.offsets[static_cast<std::size_t>(n / p.heads)];
+  const Index head = n % p.heads;
+  return {matrix(data<T>(query), at[0], p.queries, p.row_stride(), head, p.size),
+          matrix(data<T>(key), at[1], p.keys, p.row_stride(), head, p.size),
+          value == nullptr ? nullptr : matrix(data<T>(*value), at[2], p.keys, p.value_stride(), head, p.value_size)};
+}
+
+// Scratch memory of one block of queries.
+template <class T>
+struct Block {
+  Block(const AttentionPlan& p, Index matrix_number, Index first_query)
+      : n(matrix_number),
+        begin(first_query),
+        rows(std::min(kQueryBlock, p.queries - begin)),
+        keys(p.mask->range(n, begin, begin + rows)) {
+    if (keys.empty()) keys = {0, 0};
+    query = empty({rows, p.size}, dtype_of<T>());
+    weights = empty({rows, span()}, dtype_of<T>());
+    if (p.mask->has_tensors()) blocked = empty({rows, span()}, DType::boolean);
+  }
+  Index span() const { return keys.end - keys.begin; }
+  T* row(Index i) { return fresh<T>(weights) + i * span(); }
+  bool* blocked_row(Index i) { return blocked.defined() ? fresh<bool>(blocked) + i * span() : nullptr; }
+
+  Index n, begin, rows;
+  KeyRange keys;  // that any of the queries sees
+  Tensor query;   // scaled: overflow of a product that scaling would have kept finite must not happen
+  Tensor weights;
+  Tensor blocked;
+};
+
+// What a row sees: its keys relative to the block's, and whether any is left.
+struct RowView {
+  Index begin, end;
+  bool sees_any;
+};
+
+// Scores of the block, masked, in block.weights; `finish(i, row, view)` makes them weights.
+template <class T, class Finish>
+void score_rows(const AttentionPlan& p, const Operands<T>& from, Block<T>& block, Finish finish) {
+  T* query = fresh<T>(block.query);
+  for (Index i = 0; i < block.rows; ++i) {
+    kernels(T{}).scale(from.query + (block.begin + i) * p.row_stride(), static_cast<T>(p.scale), query + i * p.size,
+                       p.size);
+  }
+  detail::gemm_tile<T>(block.rows, block.span(), p.size, T{1}, {query, p.size},
+                       {from.key + block.keys.begin * p.row_stride(), p.row_stride(), true}, T{0}, block.row(0),
+                       block.span());
+  for (Index i = 0; i < block.rows; ++i) {
+    KeyRange keys = p.mask->range(block.n, block.begin + i);
+    keys = {std::max(keys.begin, block.keys.begin), std::min(keys.end, block.keys.end)};
+    T* row = block.row(i);
+    bool sees_any = !keys.empty();
+    if (sees_any && block.blocked.defined()) {
+      sees_any =
+          p.mask->template apply<T>(block.n, block.begin + i, keys, block.keys.begin, row, block.blocked_row(i)) > 0;
+    }
+    if (!sees_any) keys = {block.keys.begin, block.keys.begin};
+    const RowView view{keys.begin - block.keys.begin, keys.end - block.keys.begin, sees_any};
+    std::fill(row, row + view.begin, T{0});
+    std::fill(row + view.end, row + block.span(), T{0});
+    if (sees_any) finish(i, row, view);
+  }
+}
+
+// A NaN that an allowed pair brought in spreads over its row; pairs that are blocked stay out of it.
+template <class T>
+void clear_blocked(Block<T>& block, Index i, const RowView& view, const T* stats) {
+  const bool* blocked = block.blocked_row(i);
+  if (blocked == nullptr || std::isfinite(stats[1])) return;
+  for (Index j = view.begin; j < view.end; ++j) {
+    if (blocked[j]) block.row(i)[j] = T{0};
+  }
+}
+
+template <class T>
+bool pair_allowed(const AttentionPlan& p, Block<T>& block, Index i, Index j) {
+  const KeyRange keys = p.mask->range(block.n, block.begin + i);
+  const Index key = block.keys.begin + j;
+  if (key < keys.begin || key >= keys.end) return false;
+  return !block.blocked.defined() || !block.blocked_row(i)[j];
+}
+
+// result [width] += weights of row i times the rows of `from`, blocked pairs never touched; for operands with NaN.
+template <class T>
+void add_allowed(const AttentionPlan& p, Block<T>& block, Index i, const T* weights, const T* from, Index stride,
+                 Index width, T* result) {
+  for (Index j = 0; j < block.span(); ++j) {
+    if (!pair_allowed(p, block, i, j)) continue;
+    for (Index c = 0; c < width; ++c) result[c] += weights[j] * from[(block.keys.begin + j) * stride + c];
+  }
+}
+
+// With nothing blocked a NaN belongs wherever plain arithmetic takes it.
+template <class T>
+bool needs_care(const AttentionPlan& p, std::initializer_list<const Tensor*> operands) {
+  if (p.mask->allows_all()) return false;
+  return !std::all_of(operands.begin(), operands.end(),
+                      [](const Tensor* t) { return kernels(T{}).all_finite(data<T>(*t), t->numel()); });
+}
+
+template <class T>
+void forward(const AttentionPlan& p, const Tensor& query, const Tensor& key, const Tensor& value, Tensor& output,
+             Tensor& stats) {
+  const bool care = needs_care<T>(p, {&value});
+  detail::parallel_ranges(p.matrices() * p.query_blocks(), p.cost(), [&](Index first, Index last) {
+    const detail::FlushSubnormals flush;
+    for (Index task = first; task < last; ++task) {
+      const Index n = task / p.query_blocks();
+      const Operands<T> from = operands_of<T>(p, query, key, &value, n);
+      Block<T> block(p, n, task % p.query_blocks() * kQueryBlock);
+      T* rows = fresh<T>(stats) + 2 * (n * p.queries + block.begin);
+      std::fill(rows, rows + 2 * block.rows, T{0});  // a sum of 0 marks a row that sees nothing
+      score_rows<T>(p, from, block, [&](Index i, T* row, const RowView& view) {
+        kernels(T{}).exponentials(row + view.begin, rows + 2 * i, view.end - view.begin);
+        clear_blocked(block, i, view, rows + 2 * i);
+      });
+      T* out =
+          fresh<T>(output) + (n / p.heads * p.queries + block.begin) * p.value_stride() + n % p.heads * p.value_size;
+      if (!care) {
+        detail::gemm_tile<T>(block.rows, p.value_size, block.span(), T{1}, {block.row(0), block.span()},
+                             {from.value + block.keys.begin * p.value_stride(), p.value_stride()}, T{0}, out,
+                             p.value_stride());
+      }
+      for (Index i = 0; i < block.rows; ++i) {
+        T* row = out + i * p.value_stride();
+        if (care) {
+          std::fill(row, row + p.value_size, T{0});
+          add_allowed(p, block, i, block.row(i), from.value, p.value_stride(), p.value_size, row);
+        }
+        const T sum = rows[2 * i + 1];
+        if (sum != T{0}) kernels(T{}).scale(row, T{1} / sum, row, p.value_size);
+      }
+    }
+  });
+}
+
+template <class T>
+void forward_weights(const AttentionPlan& p, const Tensor& query, const Tensor& key, Tensor& weights) {
+  detail::parallel_ranges(p.matrices() * p.query_blocks(), p.cost(), [&](Index first, Index last) {
+    const detail::FlushSubnormals flush;
+    for (Index task = first; task < last; ++task) {
+      const Index n = task / p.query_blocks();
+      Block<T> block(p, n, task % p.query_blocks() * kQueryBlock);
+      score_rows<T>(p, operands_of<T>(p, query, key, nullptr, n), block, [&](Index i, T* row, const RowView& view) {
+        T stats[2];
+        kernels(T{}).exponentials(row + view.begin, stats, view.end - view.begin);
+        kernels(T{}).scale(row + view.begin, T{1} / stats[1], row + view.begin, view.end - view.begin);
+        clear_blocked(block, i, view, stats);
+      });
+      for (Index i = 0; i < block.rows; ++i) {
+        T* to = fresh<T>(weights) + (n * p.queries + block.begin + i) * p.keys;
+        std::fill(to, to + p.keys, T{0});
+        std::copy(block.row(i), block.row(i) + block.span(), to + block.keys.begin);
+      }
+    }
+  });
+}
+
+// `result` is the output and `gradient` its gradient; or, without a value, both are those of the weights.
+template <class T>
+class BackwardPass {
+ public:
+  BackwardPass(const AttentionPlan& p, const Tensor& query, const Tensor& key, const Tensor* value,
+               const Tensor& gradient, const Tensor& result, const Tensor* stats)
+      : p_(p), query_(query), key_(key), value_(value), gradient_(gradient), result_(result), stats_(stats) {
+    care_ = value == nullptr ? needs_care<T>(p, {&query, &key, &gradient, &result})
+                             : needs_care<T>(p, {&query, &key, value, &gradient, &result});
+    // Leading axes that broadcasting shared are summed by the tape.
+    query_gradient = empty(p.full(p.queries, p.size), dtype_of<T>());
+    key_gradient = zeros(p.full(p.keys, p.size), dtype_of<T>());
+    if (value != nullptr) value_gradient = zeros(p.full(p.keys, p.value_size), dtype_of<T>());
+  }
+
+  // Blocks of one matrix add to the same keys, so they run in order; matrices run side by side.
+  void run() {
+    detail::parallel_ranges(p_.matrices(), 2 * p_.cost() * p_.query_blocks(), [&](Index first, Index last) {
+      const detail::FlushSubnormals flush;
+      for (Index n = first; n < last; ++n) {
+        for (Index b = 0; b < p_.query_blocks(); ++b) run_block(n, b * kQueryBlock);
+      }
+    });
+  }
+
+  Tensor query_gradient, key_gradient, value_gradient;
+
+ private:
+  void run_block(Index n, Index begin) {
+    const Operands<T> from = operands_of<T>(p_, query_, key_, value_, n);
+    Block<T> block(p_, n, begin);
+    score_rows<T>(p_, from, block, [&](Index i, T* row, const RowView& view) {
+      T own[2];
+      const T* stats = stats_ != nullptr ? data<T>(*stats_) + 2 * (n * p_.queries + begin + i) : own;
+      if (stats_ == nullptr) {
+        kernels(T{}).exponentials(row + view.begin, own, view.end - view.begin);
+        kernels(T{}).scale(row + view.begin, T{1} / own[1], row + view.begin, view.end - view.begin);
+      } else {
+        kernels(T{}).weights(row + view.begin, stats, view.end - view.begin);
+      }
+      clear_blocked(block, i, view, stats);
+    });
+    const Index head = n % p_.heads, batch = n / p_.heads;
+    const Index value_at = (batch * p_.queries + begin) * p_.value_stride() + head * p_.value_size;
+    T* to_query = fresh<T>(query_gradient) + (batch * p_.queries + begin) * p_.row_stride() + head * p_.size;
+    T* to_key = fresh<T>(key_gradient) + (batch * p_.keys + block.keys.begin) * p_.row_stride() + head * p_.size;
+    T* to_value = value_ == nullptr
+                      ? nullptr
+                      : fresh<T>(value_gradient) + (batch * p_.keys + block.keys.begin) * p_.value_stride() +
+                            head * p_.value_size;
+    const T* g = value_ == nullptr ? nullptr : data<T>(gradient_) + value_at;
+    if (g != nullptr) add_value_gradient(block, g, to_value);
+    Tensor scores = score_gradients(block, from, g, value_at);
+    add_query_and_key_gradients(block, from, fresh<T>(scores), to_query, to_key);
+  }
+
+  // value_gradient += weights^T g
+  void add_value_gradient(Block<T>& block, const T* g, T* to_value) {
+    if (!care_) {
+      detail::gemm_tile<T>(block.span(), p_.value_size, block.rows, T{1}, {block.row(0), block.span(), true},
+                           {g, p_.value_stride()}, T{1}, to_value, p_.value_stride());
+      return;
+    }
+    for (Index i = 0; i < block.rows; ++i)
+      spread_allowed(block, i, block.row(i), g + i * p_.value_stride(), p_.value_size, to_value, p_.value_stride());
+  }
+
+  // d(scores) = weights (d(weights) - their weighted mean)
+  Tensor score_gradients(Block<T>& block, const Operands<T>& from, const T* g, Index value_at) {
+    Tensor out = empty({block.rows, block.span()}, dtype_of<T>());
+    T* rows = fresh<T>(out);
+    if (g != nullptr) {
+      detail::gemm_tile<T>(block.rows, block.span(), p_.value_size, T{1}, {g, p_.value_stride()},
+                           {from.value + block.keys.begin * p_.value_stride(), p_.value_stride(), true}, T{0}, rows,
+                           block.span());
+    }
+    for (Index i = 0; i < block.rows; ++i) {
+      T* row = rows + i * block.span();
+      const T* of_weights = row;
+      T mean{};
+      if (g != nullptr) {
+        mean = kernels(T{}).dot(g + i * p_.value_stride(), data<T>(result_) + value_at + i * p_.value_stride(),
+                                p_.value_size);
+      } else {
+        of_weights = data<T>(gradient_) + (block.n * p_.queries + block.begin + i) * p_.keys + block.keys.begin;
+        mean = weighted_mean(block, i, of_weights);
+      }
+      kernels(T{}).score_gradient(block.row(i), of_weights, mean, row, block.span());
+      if (!care_) continue;
+      for (Index j = 0; j < block.span(); ++j) {
+        if (!pair_allowed(p_, block, i, j)) row[j] = T{0};
+      }
+    }
+    return out;
+  }
+
+  T weighted_mean(Block<T>& block, Index i, const T* gradient) {
+    if (!care_) return kernels(T{}).dot(block.row(i), gradient, block.span());
+    T mean{};
+    for (Index j = 0; j < block.span(); ++j) {
+      if (pair_allowed(p_, block, i, j)) mean += block.row(i)[j] * gradient[j];
+    }
+    return mean;
+  }
+
+  // query_gradient = scale * d(scores) key; key_gradient += d(scores)^T (scale * query)
+  void add_query_and_key_gradients(Block<T>& block, const Operands<T>& from, const T* scores, T* to_query, T* to_key) {
+    if (!care_) {
+      detail::gemm_tile<T>(block.rows, p_.size, block.span(), static_cast<T>(p_.scale), {scores, block.span()},
+                           {from.key + block.keys.begin * p_.row_stride(), p_.row_stride()}, T{0}, to_query,
+                           p_.row_stride());
+      detail::gemm_tile<T>(block.span(), p_.size, block.rows, T{1}, {scores, block.span(), true},
+                           {data<T>(block.query), p_.size}, T{1}, to_key, p_.row_stride());
+      return;
+    }
+    for (Index i = 0; i < block.rows; ++i) {
+      T* row = to_query + i * p_.row_stride();
+      std::fill(row, row + p_.size, T{0});
+      add_allowed(p_, block, i, scores + i * block.span(), from.key, p_.row_stride(), p_.size, row);
+      kernels(T{}).scale(row, static_cast<T>(p_.scale), row, p_.size);
+      spread_allowed(block, i, scores + i * block.span(), data<T>(block.query) + i * p_.size, p_.size, to_key,
+                     p_.row_stride());
+    }
+  }
+
+  // to [keys, width] += row i of weights^T times `from` [width]; blocked pairs stay untouched.
+  void spread_allowed(Block<T>& block, Index i, const T* weights, const T* from, Index width, T* to, Index stride) {
+    for (Index j = 0; j < block.span(); ++j) {
+      if (!pair_allowed(p_, block, i, j)) continue;
+      for (Index c = 0; c < width; ++c) to[j * stride + c] += weights[j] * from[c];
+    }
+  }
+
+  const AttentionPlan& p_;
+  const Tensor& query_;
+  const Tensor& key_;
+  const Tensor* value_;
+  const Tensor& gradient_;
+  const Tensor& result_;
+  const Tensor* stats_;
+  bool care_;
+};
+
+}  // namespace
+
+namespace detail {
+
+void attention_forward(const AttentionPlan& p, const Tensor& query, const Tensor& key, const Tensor& value,
+                       Tensor& output, Tensor& stats) {
+  visit_float(query.dtype(), kAttention,
+              [&](auto zero) { forward<decltype(zero)>(p, query, key, value, output, stats); });
+}
+
+void attention_weights(const AttentionPlan& p, const Tensor& query, const Tensor& key, Tensor& weights) {
+  visit_float(query.dtype(), kAttention, [&](auto zero) { forward_weights<decltype(zero)>(p, query, key, weights); });
+}
+
+AttentionGradients attention_backward(const AttentionPlan& p, const Tensor& query, const Tensor& key,
+                                      const Tensor* value, const Tensor& gradient, const Tensor& result,
+                                      const Tensor* stats) {
+  return visit_float(query.dtype(), kAttention, [&](auto zero) {
+    BackwardPass<decltype(zero)> pass(p, query, key, value, gradient, result, stats);
+    pass.run();
+    return AttentionGradients{std::move(pass.query_gradient), std::move(pass.key_gradient),
+                              std::move(pass.value_gradient)};
+  });
+}
+
+}  // namespace detail
+}  // namespace tapehead
+#endif  // HWY_ONCE

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// The passes of attention over memory. The scores of a block of queries live in scratch memory only; two numbers a row
+// are kept, from which the backward pass forms the same weights again. Heads are read where they lie, by strides.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
+#include <tapehead/detail/mask.h>
+
+namespace tapehead::detail {
+
+inline constexpr const char* kAttention = "scaled_dot_product_attention";
+inline constexpr Index kQueryBlock = 64;  // queries whose scores are formed at once
+
+// Sizes of one call, and where the matrices of each leading index lie in the three operands.
+struct AttentionPlan {
+  Shape batch;    // common leading axes
+  Shape leading;  // batch, and the heads where they are an axis of the scores
+  Index heads, queries, keys, size, value_size;
+  double scale;
+  bool packed;  // heads lie side by side in the last axis
+  std::shared_ptr<const MaskPlan> mask;
+  std::vector<std::array<Index, 3>> offsets;  // per batch index: matrices of query, key and value
+
+  Index matrices() const { return leading.numel(); }
+  Index query_blocks() const { return (queries + kQueryBlock - 1) / kQueryBlock; }
+  Index row_stride() const { return heads * size; }
+  Index value_stride() const { return heads * value_size; }
+  Shape scores_shape() const { return leading.inserted(leading.rank(), queries).inserted(leading.rank() + 1, keys); }
+  Shape full(Index rows, Index width) const {
+    return batch.inserted(batch.rank(), rows).inserted(batch.rank() + 1, heads * width);
+  }
+  Index cost() const { return std::min(queries, kQueryBlock) * keys * (size + value_size) / 32 + 256; }
+};
+
+/// output [..., queries, heads * value size] and stats [matrices, queries, 2]: the largest score and the sum of
+/// exponentials of each row; a sum of 0 marks a row that sees nothing.
+void attention_forward(const AttentionPlan& p, const Tensor& query, const Tensor& key, const Tensor& value,
+                       Tensor& output, Tensor& stats);
+
+/// weights [leading..., queries, keys].
+void attention_weights(const AttentionPlan& p, const Tensor& query, const Tensor& key, Tensor& weights);
+
+/// Gradients with the common leading axes; what broadcasting shared is not summed yet.
+struct AttentionGradients {
+  Tensor query, key, value;
+};
+
+/// `result` is the output and `gradient` its gradient; or, without value and stats, both are those of the weights.
+AttentionGradients attention_backward(const AttentionPlan& p, const Tensor& query, const Tensor& key,
+                                      const Tensor* value, const Tensor& gradient, const Tensor& result,
+                                      const Tensor* stats);
+
+}  // namespace tapehead::detail
