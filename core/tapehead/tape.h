@@ -20,7 +20,7 @@ class Backward;
 class Node;
 
 struct BackwardOptions {
-  Tensor gradient;            ///< d(loss)/d(output), shaped like the output; for a scalar output it may be left out
+  Tensor gradient = {};       ///< d(loss)/d(output), shaped like the output; for a scalar output it may be left out
   bool retain = false;        ///< keep saved values, so that the tape can be played again
   bool create_graph = false;  ///< record the gradients' own computation; implies retain
 };
