@@ -14,7 +14,7 @@
 #include <tapehead/module.h>
 #include <tapehead/ops.h>
 #include <tapehead/optim.h>
-#include <tapehead/parallel.h>
+#include <tapehead/runtime.h>
 #include <tapehead/random.h>
 #include <tapehead/self_attention.h>
 #include <tapehead/sequential.h>

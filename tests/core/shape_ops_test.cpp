@@ -9,7 +9,7 @@
 
 #include <tapehead/error.h>
 #include <tapehead/ops.h>
-#include <tapehead/parallel.h>
+#include <tapehead/runtime.h>
 
 #include "core/central_differences.h"
 

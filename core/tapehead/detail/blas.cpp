@@ -12,6 +12,7 @@
 
 #include <tapehead/detail/parallel.h>
 #include <tapehead/error.h>
+#include <tapehead/runtime.h>
 
 // OpenBLAS exports these, but no header declares them; other builds may lack them, hence weak.
 extern "C" {

@@ -3,16 +3,9 @@
 // call, so that the same bits come out for any number of threads.
 #pragma once
 
-#include <string>
-
 #include <tapehead/dtype.h>
 
-namespace tapehead {
-
-/// The kernel set OpenBLAS runs on, e.g. "SkylakeX", with " (repaired)" where Tapehead had to choose it.
-std::string blas_core();
-
-namespace detail {
+namespace tapehead::detail {
 
 /// Pins BLAS to one thread in the calling thread; on the first call repairs the choice of kernels.
 void blas_prepare_thread();
@@ -45,5 +38,4 @@ class FlushSubnormals {
   unsigned long long saved_;
 };
 
-}  // namespace detail
-}  // namespace tapehead
+}  // namespace tapehead::detail

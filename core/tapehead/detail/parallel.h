@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include <tapehead/dtype.h>
-#include <tapehead/parallel.h>
+#include <tapehead/runtime.h>
 
 namespace tapehead::detail {
 

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include <tapehead/error.h>
+#include <tapehead/runtime.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define TAPEHEAD_POOL_KEEPS 0

@@ -5,15 +5,7 @@
 
 #include <cstddef>
 
-namespace tapehead {
-
-/// Bytes in live tensors and tape nodes, rounded up to their size classes.
-std::size_t live_bytes();
-
-/// Gives unused blocks (of this thread, and the shared ones) back to the system.
-void release_cached_memory();
-
-namespace detail {
+namespace tapehead::detail {
 
 /// A block of at least `bytes`, 64-byte aligned, not initialised. Throws ValueError when the system has no more.
 void* allocate(std::size_t bytes);
@@ -21,5 +13,4 @@ void* allocate(std::size_t bytes);
 /// Takes back a block from allocate(), with the same `bytes`.
 void deallocate(void* block, std::size_t bytes) noexcept;
 
-}  // namespace detail
-}  // namespace tapehead
+}  // namespace tapehead::detail
