@@ -11,13 +11,14 @@
 namespace tapehead {
 
 /// Philox 4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011). The n-th
-/// block of four numbers is a function of seed and n, so the whole state is two integers.
+/// block of four numbers is a function of seed and n, so the whole state is two integers. Every draw takes a block of
+/// its own, so that seed and position restore a generator exactly.
 class Generator {
  public:
   explicit Generator(std::uint64_t seed = 0) : seed_(seed) {}
 
   std::uint64_t seed() const { return seed_; }
-  /// Blocks of four numbers drawn so far; seed and position together restore a generator.
+  /// Blocks drawn so far.
   std::uint64_t position() const { return position_; }
   void set_state(std::uint64_t seed, std::uint64_t position);
 
@@ -34,13 +35,16 @@ class Generator {
  private:
   std::uint64_t seed_;
   std::uint64_t position_ = 0;
-  std::array<std::uint32_t, 4> block_{};
-  int left_ = 0;  // numbers of block_ not handed out yet
 };
 
 namespace detail {
-/// Block number `position` of the stream with this seed.
-std::array<std::uint32_t, 4> philox(std::uint64_t seed, std::uint64_t position);
+/// The function itself: four random numbers for a counter of 128 bits and a key of 64, low words first.
+std::array<std::uint32_t, 4> philox(const std::array<std::uint32_t, 4>& counter,
+                                    const std::array<std::uint32_t, 2>& key);
+/// `count` blocks of the stream with this seed, from block `first` on, as 4 * count numbers. Uses vectors.
+void philox_blocks(std::uint64_t seed, std::uint64_t first, Index count, std::uint32_t* out);
+/// The z for which a standard normal variable is below z with probability p in (0, 1).
+double inverse_normal(double p);
 }  // namespace detail
 
 /// The generator that operations and layers use when none is passed; one per process, not for use from two threads.
