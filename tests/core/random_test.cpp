@@ -8,8 +8,8 @@
 
 #include <tapehead/error.h>
 #include <tapehead/ops.h>
-#include <tapehead/parallel.h>
 #include <tapehead/random.h>
+#include <tapehead/runtime.h>
 
 using namespace tapehead;
 
