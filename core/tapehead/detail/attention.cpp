@@ -1,99 +1,9 @@
 // SPDX-License-Identifier: MIT
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "tapehead/detail/attention.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
-
-#include <tapehead/detail/simd-inl.h>
-
-#ifndef TAPEHEAD_ATTENTION_KERNELS
-#define TAPEHEAD_ATTENTION_KERNELS
-namespace tapehead {
-template <class T>
-struct AttentionKernels {
-  // stats [2] = the largest score of a row and the sum of exp(score - largest); scores [n] become the exponentials.
-  void (*exponentials)(T* scores, T* stats, Index n);
-  // scores [n] become the weights that exponentials() led to.
-  void (*weights)(T* scores, const T* stats, Index n);
-  void (*scale)(const T* x, T factor, T* y, Index n);
-  T (*dot)(const T* x, const T* y, Index n);
-  // y = weights (g - mean), the gradient of scores from that of weights
-  void (*score_gradient)(const T* weights, const T* g, T mean, T* y, Index n);
-  bool (*all_finite)(const T* x, Index n);
-};
-}  // namespace tapehead
-#endif
-
-HWY_BEFORE_NAMESPACE();
-namespace tapehead::HWY_NAMESPACE {
-namespace {
-
-template <class T>
-void exponentials(T* scores, T* stats, Index n) {
-  stats[0] = RowMax(scores, n);
-  stats[1] = ExpRow(scores, scores, stats[0], n);
-}
-
-template <class T>
-void scale(const T* x, T factor, T* y, Index n) {
-  const Lanes<T> d;
-  const auto by = hn::Set(d, factor);
-  for_vectors<T>(n, [=](auto, Index, auto load, auto store) HWY_ATTR { store(hn::Mul(load(x), by), y); });
-}
-
-template <class T>
-void weights(T* scores, const T* stats, Index n) {
-  const Lanes<T> d;
-  const auto top = hn::Set(d, stats[0]);
-  const auto by = hn::Set(d, T{1} / stats[1]);
-  for_vectors<T>(n, [=](auto dd, Index, auto load, auto store)
-                        HWY_ATTR { store(hn::Mul(SafeExp(dd, hn::Sub(load(scores), top)), by), scores); });
-}
-
-template <class T>
-T dot(const T* x, const T* y, Index n) {
-  return Dot(x, y, n);
-}
-
-template <class T>
-void score_gradient(const T* w, const T* g, T mean, T* y, Index n) {
-  const Lanes<T> d;
-  const auto m = hn::Set(d, mean);
-  for_vectors<T>(n,
-                 [=](auto, Index, auto load, auto store) HWY_ATTR { store(hn::Mul(load(w), hn::Sub(load(g), m)), y); });
-}
-
-template <class T>
-bool all_finite(const T* x, Index n) {
-  const Lanes<T> d;
-  auto zeros = hn::Zero(d);  // 0 times infinity or NaN is NaN, and NaN stays
-  for_vectors<T>(
-      n, [&](auto dd, Index, auto load, auto) HWY_ATTR { zeros = hn::Add(zeros, hn::Mul(load(x), hn::Zero(dd))); });
-  return AddLanes(d, zeros) == T{0};
-}
-
-template <class T>
-constexpr AttentionKernels<T> table() {
-  return {exponentials<T>, weights<T>, scale<T>, dot<T>, score_gradient<T>, all_finite<T>};
-}
-const AttentionKernels<float>* attention_f32() {
-  static constexpr AttentionKernels<float> kernels = table<float>();
-  return &kernels;
-}
-const AttentionKernels<double>* attention_f64() {
-  static constexpr AttentionKernels<double> kernels = table<double>();
-  return &kernels;
-}
-
-}  // namespace
-}  // namespace tapehead::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 #include <algorithm>
 #include <cmath>
 
 #include <tapehead/detail/attention.h>
+#include <tapehead/detail/attention_rows.h>
 #include <tapehead/detail/blas.h>
 #include <tapehead/detail/kernel.h>
 #include <tapehead/detail/parallel.h>
@@ -101,23 +11,12 @@ HWY_AFTER_NAMESPACE();
 namespace tapehead {
 namespace {
 
+using detail::attention_rows;
 using detail::AttentionPlan;
 using detail::data;
 using detail::fresh;
 using detail::KeyRange;
 using detail::kQueryBlock;
-
-HWY_EXPORT(attention_f32);
-HWY_EXPORT(attention_f64);
-
-const AttentionKernels<float>& kernels(float) {
-  static const AttentionKernels<float>* const chosen = HWY_DYNAMIC_DISPATCH(attention_f32)();
-  return *chosen;
-}
-const AttentionKernels<double>& kernels(double) {
-  static const AttentionKernels<double>* const chosen = HWY_DYNAMIC_DISPATCH(attention_f64)();
-  return *chosen;
-}
 
 // One matrix of an operand: batch index n / heads, head n % heads.
 template <class T>
@@ -176,8 +75,8 @@ template <class T, class Finish>
 void score_rows(const AttentionPlan& p, const Operands<T>& from, Block<T>& block, Finish finish) {
   T* query = fresh<T>(block.query);
   for (Index i = 0; i < block.rows; ++i) {
-    kernels(T{}).scale(from.query + (block.begin + i) * p.row_stride(), static_cast<T>(p.scale), query + i * p.size,
-                       p.size);
+    attention_rows<T>().scale(from.query + (block.begin + i) * p.row_stride(), static_cast<T>(p.scale),
+                              query + i * p.size, p.size);
   }
   detail::gemm_tile<T>(block.rows, block.span(), p.size, T{1}, {query, p.size},
                        {from.key + block.keys.begin * p.row_stride(), p.row_stride(), true}, T{0}, block.row(0),
@@ -232,7 +131,7 @@ template <class T>
 bool needs_care(const AttentionPlan& p, std::initializer_list<const Tensor*> operands) {
   if (p.mask->allows_all()) return false;
   return !std::all_of(operands.begin(), operands.end(),
-                      [](const Tensor* t) { return kernels(T{}).all_finite(data<T>(*t), t->numel()); });
+                      [](const Tensor* t) { return attention_rows<T>().all_finite(data<T>(*t), t->numel()); });
 }
 
 template <class T>
@@ -248,7 +147,7 @@ void forward(const AttentionPlan& p, const Tensor& query, const Tensor& key, con
       T* rows = fresh<T>(stats) + 2 * (n * p.queries + block.begin);
       std::fill(rows, rows + 2 * block.rows, T{0});  // a sum of 0 marks a row that sees nothing
       score_rows<T>(p, from, block, [&](Index i, T* row, const RowView& view) {
-        kernels(T{}).exponentials(row + view.begin, rows + 2 * i, view.end - view.begin);
+        attention_rows<T>().exponentials(row + view.begin, rows + 2 * i, view.end - view.begin);
         clear_blocked(block, i, view, rows + 2 * i);
       });
       T* out =
@@ -265,7 +164,7 @@ void forward(const AttentionPlan& p, const Tensor& query, const Tensor& key, con
           add_allowed(p, block, i, block.row(i), from.value, p.value_stride(), p.value_size, row);
         }
         const T sum = rows[2 * i + 1];
-        if (sum != T{0}) kernels(T{}).scale(row, T{1} / sum, row, p.value_size);
+        if (sum != T{0}) attention_rows<T>().scale(row, T{1} / sum, row, p.value_size);
       }
     }
   });
@@ -280,8 +179,8 @@ void forward_weights(const AttentionPlan& p, const Tensor& query, const Tensor& 
       Block<T> block(p, n, task % p.query_blocks() * kQueryBlock);
       score_rows<T>(p, operands_of<T>(p, query, key, nullptr, n), block, [&](Index i, T* row, const RowView& view) {
         T stats[2];
-        kernels(T{}).exponentials(row + view.begin, stats, view.end - view.begin);
-        kernels(T{}).scale(row + view.begin, T{1} / stats[1], row + view.begin, view.end - view.begin);
+        attention_rows<T>().exponentials(row + view.begin, stats, view.end - view.begin);
+        attention_rows<T>().scale(row + view.begin, T{1} / stats[1], row + view.begin, view.end - view.begin);
         clear_blocked(block, i, view, stats);
       });
       for (Index i = 0; i < block.rows; ++i) {
@@ -328,10 +227,10 @@ class BackwardPass {
       T own[2];
       const T* stats = stats_ != nullptr ? data<T>(*stats_) + 2 * (n * p_.queries + begin + i) : own;
       if (stats_ == nullptr) {
-        kernels(T{}).exponentials(row + view.begin, own, view.end - view.begin);
-        kernels(T{}).scale(row + view.begin, T{1} / own[1], row + view.begin, view.end - view.begin);
+        attention_rows<T>().exponentials(row + view.begin, own, view.end - view.begin);
+        attention_rows<T>().scale(row + view.begin, T{1} / own[1], row + view.begin, view.end - view.begin);
       } else {
-        kernels(T{}).weights(row + view.begin, stats, view.end - view.begin);
+        attention_rows<T>().weights(row + view.begin, stats, view.end - view.begin);
       }
       clear_blocked(block, i, view, stats);
     });
@@ -374,13 +273,13 @@ class BackwardPass {
       const T* of_weights = row;
       T mean{};
       if (g != nullptr) {
-        mean = kernels(T{}).dot(g + i * p_.value_stride(), data<T>(result_) + value_at + i * p_.value_stride(),
-                                p_.value_size);
+        mean = attention_rows<T>().dot(g + i * p_.value_stride(), data<T>(result_) + value_at + i * p_.value_stride(),
+                                       p_.value_size);
       } else {
         of_weights = data<T>(gradient_) + (block.n * p_.queries + block.begin + i) * p_.keys + block.keys.begin;
         mean = weighted_mean(block, i, of_weights);
       }
-      kernels(T{}).score_gradient(block.row(i), of_weights, mean, row, block.span());
+      attention_rows<T>().score_gradient(block.row(i), of_weights, mean, row, block.span());
       if (!care_) continue;
       for (Index j = 0; j < block.span(); ++j) {
         if (!pair_allowed(p_, block, i, j)) row[j] = T{0};
@@ -390,7 +289,7 @@ class BackwardPass {
   }
 
   T weighted_mean(Block<T>& block, Index i, const T* gradient) {
-    if (!care_) return kernels(T{}).dot(block.row(i), gradient, block.span());
+    if (!care_) return attention_rows<T>().dot(block.row(i), gradient, block.span());
     T mean{};
     for (Index j = 0; j < block.span(); ++j) {
       if (pair_allowed(p_, block, i, j)) mean += block.row(i)[j] * gradient[j];
@@ -412,7 +311,7 @@ class BackwardPass {
       T* row = to_query + i * p_.row_stride();
       std::fill(row, row + p_.size, T{0});
       add_allowed(p_, block, i, scores + i * block.span(), from.key, p_.row_stride(), p_.size, row);
-      kernels(T{}).scale(row, static_cast<T>(p_.scale), row, p_.size);
+      attention_rows<T>().scale(row, static_cast<T>(p_.scale), row, p_.size);
       spread_allowed(block, i, scores + i * block.span(), data<T>(block.query) + i * p_.size, p_.size, to_key,
                      p_.row_stride());
     }
@@ -463,4 +362,3 @@ AttentionGradients attention_backward(const AttentionPlan& p, const Tensor& quer
 
 }  // namespace detail
 }  // namespace tapehead
-#endif  // HWY_ONCE

@@ -5,6 +5,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <tapehead/detail/kernel_pair.h>
 #include <tapehead/detail/simd-inl.h>
 
 #ifndef TAPEHEAD_CROSS_ENTROPY_KERNELS
@@ -55,13 +56,10 @@ void scaled_softmax(const T* x, const T* norm, T scale, T* y, Index n) {
   });
 }
 
-const CrossEntropyKernels<float>* cross_entropy_f32() {
-  static constexpr CrossEntropyKernels<float> kernels{normalizer<float>, scaled_softmax<float>};
-  return &kernels;
-}
-const CrossEntropyKernels<double>* cross_entropy_f64() {
-  static constexpr CrossEntropyKernels<double> kernels{normalizer<double>, scaled_softmax<double>};
-  return &kernels;
+const detail::KernelPair<CrossEntropyKernels>* cross_entropy_kernels() {
+  static constexpr detail::KernelPair<CrossEntropyKernels> both{{normalizer<float>, scaled_softmax<float>},
+                                                                {normalizer<double>, scaled_softmax<double>}};
+  return &both;
 }
 
 }  // namespace
@@ -84,16 +82,12 @@ namespace {
 using detail::data;
 using detail::fresh;
 
-HWY_EXPORT(cross_entropy_f32);
-HWY_EXPORT(cross_entropy_f64);
+HWY_EXPORT(cross_entropy_kernels);
 
-const CrossEntropyKernels<float>& kernels(float) {
-  static const CrossEntropyKernels<float>* const chosen = HWY_DYNAMIC_DISPATCH(cross_entropy_f32)();
-  return *chosen;
-}
-const CrossEntropyKernels<double>& kernels(double) {
-  static const CrossEntropyKernels<double>* const chosen = HWY_DYNAMIC_DISPATCH(cross_entropy_f64)();
-  return *chosen;
+template <class T>
+const CrossEntropyKernels<T>& kernels(T) {
+  static const auto* const chosen = HWY_DYNAMIC_DISPATCH(cross_entropy_kernels)();
+  return chosen->of(T{});
 }
 
 // How many targets count. Throws for a target that is neither a class nor ignored.

@@ -5,6 +5,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <tapehead/detail/kernel_pair.h>
 #include <tapehead/detail/simd-inl.h>
 
 #ifndef TAPEHEAD_ELEMENTWISE_KERNELS
@@ -144,13 +145,9 @@ constexpr ElementwiseKernels<T> table() {
           unary<T, Abs>,      unary<T, TanhOf>,        unary<T, SigmoidOf>, unary<T, Relu>};
 }
 
-const ElementwiseKernels<float>* elementwise_f32() {
-  static constexpr ElementwiseKernels<float> kernels = table<float>();
-  return &kernels;
-}
-const ElementwiseKernels<double>* elementwise_f64() {
-  static constexpr ElementwiseKernels<double> kernels = table<double>();
-  return &kernels;
+const detail::KernelPair<ElementwiseKernels>* elementwise_kernels() {
+  static constexpr detail::KernelPair<ElementwiseKernels> both{table<float>(), table<double>()};
+  return &both;
 }
 
 }  // namespace
@@ -192,18 +189,12 @@ using detail::data;
 using detail::empty_like;
 using detail::fresh;
 
-HWY_EXPORT(elementwise_f32);
-HWY_EXPORT(elementwise_f64);
+HWY_EXPORT(elementwise_kernels);
 
 template <class T>
-const ElementwiseKernels<T>& kernels() {
-  if constexpr (sizeof(T) == 4) {
-    static const ElementwiseKernels<T>* const chosen = HWY_DYNAMIC_DISPATCH(elementwise_f32)();
-    return *chosen;
-  } else {
-    static const ElementwiseKernels<T>* const chosen = HWY_DYNAMIC_DISPATCH(elementwise_f64)();
-    return *chosen;
-  }
+const ElementwiseKernels<T>& kernels(T) {
+  static const auto* const chosen = HWY_DYNAMIC_DISPATCH(elementwise_kernels)();
+  return chosen->of(T{});
 }
 
 constexpr Index kSmall = 4096;  // elements below which no loop plan and no thread pays
@@ -231,7 +222,7 @@ Tensor binary_floating(const char* op, const Tensor& a, const Tensor& b, Pick pi
   Tensor y = empty(a.shape() == b.shape() ? a.shape() : broadcast(op, a.shape(), b.shape()), a.dtype());
   visit_float(a.dtype(), op, [&](auto zero) {
     using T = decltype(zero);
-    run_binary<T>(pick(kernels<T>()), a, b, y);
+    run_binary<T>(pick(kernels(T{})), a, b, y);
   });
   return y;
 }
@@ -261,7 +252,7 @@ Tensor with_scalar(const char* op, const Tensor& x, double value, bool scalar_fi
   visit_float(x.dtype(), op, [&](auto zero) {
     using T = decltype(zero);
     const T scalar = static_cast<T>(value);
-    const auto kernel = pick(kernels<T>());
+    const auto kernel = pick(kernels(T{}));
     const T* from = data<T>(x);
     T* out = fresh<T>(y);
     detail::parallel_ranges(x.numel(), 1, [&](Index begin, Index end) {
@@ -280,7 +271,7 @@ Tensor unary_floating(const char* op, const Tensor& x, Index cost, Pick pick) {
   Tensor y = empty_like(x);
   visit_float(x.dtype(), op, [&](auto zero) {
     using T = decltype(zero);
-    const auto kernel = pick(kernels<T>());
+    const auto kernel = pick(kernels(T{}));
     const T* from = data<T>(x);
     T* out = fresh<T>(y);
     detail::parallel_ranges(x.numel(), cost,
@@ -596,7 +587,7 @@ void add_in_place(Tensor& a, const Tensor& b) {
     T* sum = fresh<T>(a);
     const T* term = data<T>(b);
     parallel_ranges(a.numel(), 1, [&](Index begin, Index end) {
-      kernels<T>().add(sum + begin, 1, term + begin, 1, sum + begin, end - begin);
+      kernels(T{}).add(sum + begin, 1, term + begin, 1, sum + begin, end - begin);
     });
   });
 }

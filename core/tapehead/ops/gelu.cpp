@@ -5,6 +5,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <tapehead/detail/kernel_pair.h>
 #include <tapehead/detail/simd-inl.h>
 
 #ifndef TAPEHEAD_GELU_KERNELS
@@ -62,13 +63,10 @@ void backward(const T* x, const T* g, T* dx, Index n) {
   });
 }
 
-const GeluKernels<float>* gelu_f32() {
-  static constexpr GeluKernels<float> kernels{forward<float>, backward<float>};
-  return &kernels;
-}
-const GeluKernels<double>* gelu_f64() {
-  static constexpr GeluKernels<double> kernels{forward<double>, backward<double>};
-  return &kernels;
+const detail::KernelPair<GeluKernels>* gelu_kernels() {
+  static constexpr detail::KernelPair<GeluKernels> both{{forward<float>, backward<float>},
+                                                        {forward<double>, backward<double>}};
+  return &both;
 }
 
 }  // namespace
@@ -88,16 +86,12 @@ namespace {
 using detail::data;
 using detail::fresh;
 
-HWY_EXPORT(gelu_f32);
-HWY_EXPORT(gelu_f64);
+HWY_EXPORT(gelu_kernels);
 
-const GeluKernels<float>& kernels(float) {
-  static const GeluKernels<float>* const chosen = HWY_DYNAMIC_DISPATCH(gelu_f32)();
-  return *chosen;
-}
-const GeluKernels<double>& kernels(double) {
-  static const GeluKernels<double>* const chosen = HWY_DYNAMIC_DISPATCH(gelu_f64)();
-  return *chosen;
+template <class T>
+const GeluKernels<T>& kernels(T) {
+  static const auto* const chosen = HWY_DYNAMIC_DISPATCH(gelu_kernels)();
+  return chosen->of(T{});
 }
 
 template <class T>

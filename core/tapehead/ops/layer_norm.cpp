@@ -5,6 +5,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <tapehead/detail/kernel_pair.h>
 #include <tapehead/detail/simd-inl.h>
 
 #ifndef TAPEHEAD_LAYER_NORM_KERNELS
@@ -96,13 +97,9 @@ template <class T>
 constexpr LayerNormKernels<T> table() {
   return {forward<T>, backward<T>, sums<T>};
 }
-const LayerNormKernels<float>* layer_norm_f32() {
-  static constexpr LayerNormKernels<float> kernels = table<float>();
-  return &kernels;
-}
-const LayerNormKernels<double>* layer_norm_f64() {
-  static constexpr LayerNormKernels<double> kernels = table<double>();
-  return &kernels;
+const detail::KernelPair<LayerNormKernels>* layer_norm_kernels() {
+  static constexpr detail::KernelPair<LayerNormKernels> both{table<float>(), table<double>()};
+  return &both;
 }
 
 }  // namespace
@@ -125,16 +122,12 @@ namespace {
 using detail::data;
 using detail::fresh;
 
-HWY_EXPORT(layer_norm_f32);
-HWY_EXPORT(layer_norm_f64);
+HWY_EXPORT(layer_norm_kernels);
 
-const LayerNormKernels<float>& kernels(float) {
-  static const LayerNormKernels<float>* const chosen = HWY_DYNAMIC_DISPATCH(layer_norm_f32)();
-  return *chosen;
-}
-const LayerNormKernels<double>& kernels(double) {
-  static const LayerNormKernels<double>* const chosen = HWY_DYNAMIC_DISPATCH(layer_norm_f64)();
-  return *chosen;
+template <class T>
+const LayerNormKernels<T>& kernels(T) {
+  static const auto* const chosen = HWY_DYNAMIC_DISPATCH(layer_norm_kernels)();
+  return chosen->of(T{});
 }
 
 constexpr Index kSumRows = 64;  // rows whose parameter gradients one chunk adds up

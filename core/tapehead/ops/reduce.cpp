@@ -5,6 +5,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <tapehead/detail/kernel_pair.h>
 #include <tapehead/detail/simd-inl.h>
 
 #ifndef TAPEHEAD_REDUCE_KERNELS
@@ -60,13 +61,10 @@ void sum_columns(const T* x, Index rows, Index stride, Index n, T* y) {
   });
 }
 
-const SumKernels<float>* sums_f32() {
-  static constexpr SumKernels<float> kernels{sum_row<float>, sum_columns<float>};
-  return &kernels;
-}
-const SumKernels<double>* sums_f64() {
-  static constexpr SumKernels<double> kernels{sum_row<double>, sum_columns<double>};
-  return &kernels;
+const detail::KernelPair<SumKernels>* sums_kernels() {
+  static constexpr detail::KernelPair<SumKernels> both{{sum_row<float>, sum_columns<float>},
+                                                       {sum_row<double>, sum_columns<double>}};
+  return &both;
 }
 
 }  // namespace
@@ -90,16 +88,12 @@ using detail::data;
 using detail::fresh;
 using detail::parallel_ranges;
 
-HWY_EXPORT(sums_f32);
-HWY_EXPORT(sums_f64);
+HWY_EXPORT(sums_kernels);
 
-const SumKernels<float>& sums(float) {
-  static const SumKernels<float>* const chosen = HWY_DYNAMIC_DISPATCH(sums_f32)();
-  return *chosen;
-}
-const SumKernels<double>& sums(double) {
-  static const SumKernels<double>* const chosen = HWY_DYNAMIC_DISPATCH(sums_f64)();
-  return *chosen;
+template <class T>
+const SumKernels<T>& sums(T) {
+  static const auto* const chosen = HWY_DYNAMIC_DISPATCH(sums_kernels)();
+  return chosen->of(T{});
 }
 
 struct Row {

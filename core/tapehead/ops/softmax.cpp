@@ -5,6 +5,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <tapehead/detail/kernel_pair.h>
 #include <tapehead/detail/simd-inl.h>
 
 #ifndef TAPEHEAD_SOFTMAX_KERNELS
@@ -75,13 +76,9 @@ template <class T>
 constexpr SoftmaxKernels<T> table() {
   return {softmax_rows<T>, softmax_backward_rows<T>, log_softmax_rows<T>, log_softmax_backward_rows<T>};
 }
-const SoftmaxKernels<float>* softmax_f32() {
-  static constexpr SoftmaxKernels<float> kernels = table<float>();
-  return &kernels;
-}
-const SoftmaxKernels<double>* softmax_f64() {
-  static constexpr SoftmaxKernels<double> kernels = table<double>();
-  return &kernels;
+const detail::KernelPair<SoftmaxKernels>* softmax_kernels() {
+  static constexpr detail::KernelPair<SoftmaxKernels> both{table<float>(), table<double>()};
+  return &both;
 }
 
 }  // namespace
@@ -99,16 +96,12 @@ HWY_AFTER_NAMESPACE();
 namespace tapehead {
 namespace {
 
-HWY_EXPORT(softmax_f32);
-HWY_EXPORT(softmax_f64);
+HWY_EXPORT(softmax_kernels);
 
-const SoftmaxKernels<float>& kernels(float) {
-  static const SoftmaxKernels<float>* const chosen = HWY_DYNAMIC_DISPATCH(softmax_f32)();
-  return *chosen;
-}
-const SoftmaxKernels<double>& kernels(double) {
-  static const SoftmaxKernels<double>* const chosen = HWY_DYNAMIC_DISPATCH(softmax_f64)();
-  return *chosen;
+template <class T>
+const SoftmaxKernels<T>& kernels(T) {
+  static const auto* const chosen = HWY_DYNAMIC_DISPATCH(softmax_kernels)();
+  return chosen->of(T{});
 }
 
 // Runs a kernel over the rows of the last axis; `pick` chooses it from the table.
