@@ -15,6 +15,9 @@
 namespace tapehead {
 
 namespace detail {
+template <class M>
+concept IsModule = std::derived_from<std::remove_cvref_t<M>, Module>;
+
 inline Tensor all_results(Tensor output) { return output; }
 /// Output and weights in one vector, so that both are checked.
 Tensor all_results(const AttentionResult& result);
@@ -37,8 +40,8 @@ Tensor call_module(M& module, const std::vector<Tensor>& inputs, std::index_sequ
 /// Module and inputs must be f64: DTypeError says to use to(DType::f64). The module takes up to four tensors and
 /// returns a Tensor or an AttentionResult; ValueError for a number of inputs that it does not take. Random numbers of
 /// the default generator are the same in every call, so that dropout is checked like the rest.
-template <std::derived_from<Module> M>
-GradcheckResult gradcheck(M& module, const std::vector<Tensor>& inputs, const GradcheckOptions& options = {}) {
+template <detail::IsModule M>
+GradcheckResult gradcheck(M&& module, const std::vector<Tensor>& inputs, const GradcheckOptions& options = {}) {
   const auto call = [&module](const std::vector<Tensor>& x) -> Tensor {
     switch (x.size()) {
       case 1: return detail::call_module(module, x, std::make_index_sequence<1>());

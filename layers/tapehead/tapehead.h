@@ -14,8 +14,8 @@
 #include <tapehead/module.h>
 #include <tapehead/ops.h>
 #include <tapehead/optim.h>
-#include <tapehead/runtime.h>
 #include <tapehead/random.h>
+#include <tapehead/runtime.h>
 #include <tapehead/self_attention.h>
 #include <tapehead/sequential.h>
 #include <tapehead/shape.h>
