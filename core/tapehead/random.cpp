@@ -22,39 +22,53 @@ namespace tapehead::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// As many whole vectors of blocks as fit into count; returns how many blocks. Each 64-bit lane computes one block, its
-// four words in the low halves of four vectors, and the high halves never matter.
 #if HWY_TARGET == HWY_SCALAR
 Index philox_vectors(std::uint64_t, std::uint64_t, Index, std::uint32_t*) { return 0; }
 #else
+// One block in each 64-bit lane. Its four words are the low halves of four vectors; the high halves never matter.
+template <class D, class V = hn::Vec<D> >
+struct Lanes4 {
+  V x0, x1, x2, x3;
+
+  HWY_INLINE Lanes4(D d, std::uint64_t first)
+      : x0(hn::Iota(d, first)), x1(hn::ShiftRight<32>(x0)), x2(hn::Zero(d)), x3(hn::Zero(d)) {}
+  HWY_INLINE void round(V key0, V key1) {
+    const hn::Repartition<std::uint32_t, D> half;
+    const V product0 = hn::MulEven(hn::BitCast(half, x0), hn::Set(half, kPhiloxMultiplier0));
+    const V product1 = hn::MulEven(hn::BitCast(half, x2), hn::Set(half, kPhiloxMultiplier1));
+    x0 = hn::Xor3(hn::ShiftRight<32>(product1), x1, key0);
+    x2 = hn::Xor3(hn::ShiftRight<32>(product0), x3, key1);
+    x1 = product1;
+    x3 = product0;
+  }
+  HWY_INLINE void store(D d, std::uint32_t* out) const {
+    const V low = hn::Set(d, 0xFFFFFFFFu);
+    const V front = hn::Or(hn::And(x0, low), hn::ShiftLeft<32>(x1));
+    const V back = hn::Or(hn::And(x2, low), hn::ShiftLeft<32>(x3));
+    hn::StoreInterleaved2(front, back, d, reinterpret_cast<std::uint64_t*>(out));
+  }
+};
+
+// As many blocks as whole vectors hold, two vectors at a time to hide the latency of the products; returns how many.
 Index philox_vectors(std::uint64_t seed, std::uint64_t first, Index count, std::uint32_t* out) {
   const hn::ScalableTag<std::uint64_t> d;
-  const hn::Repartition<std::uint32_t, decltype(d)> half;
   const Index lanes = static_cast<Index>(hn::Lanes(d));
-  const auto low = hn::Set(d, 0xFFFFFFFFu);
-  const auto multiplier0 = hn::Set(half, kPhiloxMultiplier0);
-  const auto multiplier1 = hn::Set(half, kPhiloxMultiplier1);
   Index done = 0;
-  for (; done + lanes <= count; done += lanes) {
-    auto x0 = hn::Iota(d, first + static_cast<std::uint64_t>(done));
-    auto x1 = hn::ShiftRight<32>(x0);
-    auto x2 = hn::Zero(d);
-    auto x3 = hn::Zero(d);
-    auto key0 = static_cast<std::uint32_t>(seed);
-    auto key1 = static_cast<std::uint32_t>(seed >> 32);
+  for (; done + 2 * lanes <= count; done += 2 * lanes) {
+    Lanes4<decltype(d)> a(d, first + static_cast<std::uint64_t>(done));
+    Lanes4<decltype(d)> b(d, first + static_cast<std::uint64_t>(done + lanes));
+    auto low = static_cast<std::uint32_t>(seed);
+    auto high = static_cast<std::uint32_t>(seed >> 32);
     for (int round = 0; round < kPhiloxRounds; ++round) {
-      const auto product0 = hn::MulEven(hn::BitCast(half, x0), multiplier0);
-      const auto product1 = hn::MulEven(hn::BitCast(half, x2), multiplier1);
-      x0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(product1), x1), hn::Set(d, key0));
-      x2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(product0), x3), hn::Set(d, key1));
-      x1 = product1;
-      x3 = product0;
-      key0 += kPhiloxWeyl0;
-      key1 += kPhiloxWeyl1;
+      const auto key0 = hn::Set(d, low);
+      const auto key1 = hn::Set(d, high);
+      a.round(key0, key1);
+      b.round(key0, key1);
+      low += kPhiloxWeyl0;
+      high += kPhiloxWeyl1;
     }
-    const auto front = hn::Or(hn::And(x0, low), hn::ShiftLeft<32>(x1));
-    const auto back = hn::Or(hn::And(x2, low), hn::ShiftLeft<32>(x3));
-    hn::StoreInterleaved2(front, back, d, reinterpret_cast<std::uint64_t*>(out + 4 * done));
+    a.store(d, out + 4 * done);
+    b.store(d, out + 4 * (done + lanes));
   }
   return done;
 }
@@ -99,13 +113,19 @@ Wide product(std::uint64_t a, std::uint64_t b) {
   return {static_cast<std::uint64_t>(wide >> 64), static_cast<std::uint64_t>(wide)};
 }
 
-// Uniform in [0, limit) from one half of a block: Lemire 2019 (arXiv:1805.10941). Exact; rejects with limit / 2^64.
-std::uint64_t bounded(std::uint64_t seed, std::uint64_t position, std::size_t half, std::uint64_t limit) {
-  for (std::uint32_t attempt = 0;; ++attempt) {
-    const Block block = block_at(seed, position, attempt);
-    const Wide scaled = product(joined(block[2 * half], block[2 * half + 1]), limit);
-    if (scaled.low >= limit || scaled.low >= (0 - limit) % limit) return scaled.high;
+// Uniform in [0, limit) from one half of a block, whose bits are given: Lemire 2019 (arXiv:1805.10941). Exact; bits are
+// rejected and drawn again with probability below limit / 2^64.
+std::uint64_t bounded(std::uint64_t bits, std::uint64_t seed, std::uint64_t position, std::size_t half,
+                      std::uint64_t limit) {
+  Wide scaled = product(bits, limit);
+  if (scaled.low < limit) {
+    const std::uint64_t threshold = (0 - limit) % limit;
+    for (std::uint32_t attempt = 1; scaled.low < threshold; ++attempt) {
+      const Block block = block_at(seed, position, attempt);
+      scaled = product(joined(block[2 * half], block[2 * half + 1]), limit);
+    }
   }
+  return scaled.high;
 }
 
 float uniform_of(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
@@ -118,36 +138,43 @@ double normal_of(std::uint64_t bits) {
   return detail::inverse_normal((static_cast<double>(bits >> 12) + 0.5) * 0x1p-52);
 }
 
-// Element i comes from block first + i / 4 (f32) or first + i / 2 (f64), whoever computes it.
-template <class Distribution>
-Tensor filled(const char* op, const Shape& shape, DType dtype, Generator& generator, Index cost, Distribution of) {
-  if (!is_floating(dtype)) throw_dtype(op, "dtype", dtype, "f32 or f64");
-  Tensor out = empty(shape, dtype);
-  visit_float(dtype, op, [&](auto zero) {
-    using T = decltype(zero);
-    constexpr Index kEach = sizeof(T) == 4 ? 4 : 2;  // elements from one block
-    constexpr Index kBatch = 256;                    // blocks at a time, to stay in the first cache
-    const Index blocks = (out.numel() + kEach - 1) / kEach;
-    const std::uint64_t first = generator.reserve(static_cast<std::uint64_t>(blocks));
-    T* elements = detail::fresh<T>(out);
-    detail::parallel_ranges(blocks, kEach * cost, [&](Index begin, Index end) {
-      std::array<std::uint32_t, 4 * kBatch> words;
-      for (Index block = begin; block < end; block += kBatch) {
-        const Index count = std::min(kBatch, end - block);
-        detail::philox_blocks(generator.seed(), first + static_cast<std::uint64_t>(block), count, words.data());
-        const std::size_t n = static_cast<std::size_t>(std::min(count * kEach, out.numel() - block * kEach));
-        T* to = elements + block * kEach;
-        for (std::size_t i = 0; i < n; ++i) {
-          if constexpr (sizeof(T) == 4) {
-            to[i] = of(words[i]);
-          } else {
-            to[i] = of(joined(words[2 * i], words[2 * i + 1]));
-          }
+// Element i comes from block first + i / 4 (f32) or first + i / 2 (f64, i64), whoever computes it. `of` makes an
+// element of its bits, the number of its block and which half of it they are.
+template <class T, class Distribution>
+Tensor filled(const Shape& shape, Generator& generator, Index cost, Distribution of) {
+  constexpr Index kEach = 16 / static_cast<Index>(sizeof(T));  // elements from one block
+  constexpr Index kBatch = 256;                                // blocks at a time, to stay in the first cache
+  Tensor out = empty(shape, dtype_of<T>());
+  const Index blocks = (out.numel() + kEach - 1) / kEach;
+  const std::uint64_t first = generator.reserve(static_cast<std::uint64_t>(blocks));
+  T* elements = detail::fresh<T>(out);
+  detail::parallel_ranges(blocks, kEach * cost, [&](Index begin, Index end) {
+    std::array<std::uint32_t, 4 * kBatch> words;
+    for (Index block = begin; block < end; block += kBatch) {
+      const Index count = std::min(kBatch, end - block);
+      const std::uint64_t position = first + static_cast<std::uint64_t>(block);
+      detail::philox_blocks(generator.seed(), position, count, words.data());
+      const std::size_t n = static_cast<std::size_t>(std::min(count * kEach, out.numel() - block * kEach));
+      T* to = elements + block * kEach;
+      for (std::size_t i = 0; i < n; ++i) {
+        if constexpr (sizeof(T) == 4) {
+          to[i] = of(words[i], position + i / 4, i % 4 / 2);
+        } else {
+          to[i] = of(joined(words[2 * i], words[2 * i + 1]), position + i / 2, i % 2);
         }
       }
-    });
+    }
   });
   return out;
+}
+
+template <class Distribution>
+Tensor filled_floating(const char* op, const Shape& shape, DType dtype, Generator& generator, Index cost,
+                       Distribution of) {
+  if (!is_floating(dtype)) throw_dtype(op, "dtype", dtype, "f32 or f64");
+  return visit_float(dtype, op, [&](auto zero) {
+    return filled<decltype(zero)>(shape, generator, cost, [of](auto bits, auto...) { return of(bits); });
+  });
 }
 
 template <std::size_t N>
@@ -252,7 +279,9 @@ double Generator::uniform() {
 
 Index Generator::below(Index limit) {
   if (limit < 1) throw ValueError(fmt::format("below: limit is {}; it must be at least 1", limit));
-  return static_cast<Index>(bounded(seed_, position_++, 0, static_cast<std::uint64_t>(limit)));
+  const std::uint64_t position = position_++;
+  const Block block = block_at(seed_, position);
+  return static_cast<Index>(bounded(joined(block[0], block[1]), seed_, position, 0, static_cast<std::uint64_t>(limit)));
 }
 
 std::uint64_t Generator::reserve(std::uint64_t count) {
@@ -269,27 +298,20 @@ Generator& default_generator() {
 void manual_seed(std::uint64_t seed) { default_generator().set_state(seed, 0); }
 
 Tensor rand(const Shape& shape, DType dtype, Generator& generator) {
-  return filled("rand", shape, dtype, generator, 2, [](auto bits) { return uniform_of(bits); });
+  return filled_floating("rand", shape, dtype, generator, 2, [](auto bits) { return uniform_of(bits); });
 }
 
 Tensor randn(const Shape& shape, DType dtype, Generator& generator) {
-  return filled("randn", shape, dtype, generator, 32, [](auto bits) { return normal_of(bits); });
+  return filled_floating("randn", shape, dtype, generator, 32, [](auto bits) { return normal_of(bits); });
 }
 
 Tensor randint(Index low, Index high, const Shape& shape, Generator& generator) {
   if (low >= high) throw ValueError(fmt::format("randint: low {} must be below high {}", low, high));
-  Tensor out = empty(shape, DType::i64);
   const std::uint64_t limit = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
-  const std::uint64_t first = generator.reserve(static_cast<std::uint64_t>(out.numel() + 1) / 2);
-  Index* elements = detail::fresh<Index>(out);
-  detail::parallel_ranges(out.numel(), 32, [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      const std::uint64_t position = first + static_cast<std::uint64_t>(i) / 2;
-      const std::uint64_t step = bounded(generator.seed(), position, static_cast<std::size_t>(i % 2), limit);
-      elements[i] = static_cast<Index>(static_cast<std::uint64_t>(low) + step);
-    }
+  return filled<Index>(shape, generator, 4, [=](std::uint64_t bits, std::uint64_t position, std::size_t half) {
+    const std::uint64_t step = bounded(bits, generator.seed(), position, half, limit);
+    return static_cast<Index>(static_cast<std::uint64_t>(low) + step);
   });
-  return out;
 }
 
 // Fisher and Yates: every order is equally likely.

@@ -163,6 +163,17 @@ TEST_CASE("random: randint and below reach every value evenly and nothing else")
   const std::vector<Index> wide = values<Index>(randint(least, most, {100}, generator));
   CHECK(*std::min_element(wide.begin(), wide.end()) < least / 2);
   CHECK(*std::max_element(wide.begin(), wide.end()) > most / 2);
+  // Just above half of all numbers: every other draw is rejected and must be made up for.
+  double mean = 0;
+  for (const Index value : values<Index>(randint(least, 1, {10'000}, generator))) {
+    REQUIRE(value < 1);
+    mean += static_cast<double>(value) / 0x1p63 / 10'000;
+  }
+  CHECK(std::abs(mean + 0.5) < 6 * std::sqrt(1.0 / 12 / 10'000));
+  mean = 0;
+  Generator twin(8);
+  for (int i = 0; i < 10'000; ++i) mean += static_cast<double>(twin.below(most / 2 + 2)) / 0x1p62 / 10'000;
+  CHECK(std::abs(mean - 0.5) < 6 * std::sqrt(1.0 / 12 / 10'000));
   CHECK(generator.below(1) == 0);
   CHECK_THROWS_WITH_AS(generator.below(0), "below: limit is 0; it must be at least 1", ValueError);
   CHECK_THROWS_WITH_AS(randint(2, 2, {1}, generator), "randint: low 2 must be below high 2", ValueError);

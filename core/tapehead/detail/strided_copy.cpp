@@ -9,6 +9,8 @@
 namespace tapehead::detail {
 namespace {
 
+constexpr std::size_t at(Index index) { return static_cast<std::size_t>(index); }
+
 template <class T>
 void copy_row(const T* from, Index from_stride, T* to, Index to_stride, Index n) {
   if (from_stride == 1 && to_stride == 1) {
@@ -75,7 +77,7 @@ void StridedCopy::run(const T* from, T* to) const {
     });
     return;
   }
-  if (row.to == 1 && row.from != 1) {
+  if (row.to == 1 && row.from != 1 && row.from != 0) {
     for (std::size_t k = 0; k < outer; ++k) {
       if (axes_[k].from == 1) return run_tiles(from, to, k);
     }
@@ -90,8 +92,8 @@ void StridedCopy::run(const T* from, T* to) const {
   });
 }
 
-// The innermost axis is contiguous in `to` and axis `along` in `from`: a transposition. Tiles as wide as a cache line
-// read and write whole lines while they are in the cache.
+// The innermost axis is contiguous in `to` and axis `along` in `from`: a transposition. Tiles are as wide as a cache
+// line and pass through a buffer, so that every line is touched once: lines a power of two apart evict each other.
 template <class T>
 void StridedCopy::run_tiles(const T* from, T* to, std::size_t along) const {
   constexpr Index kTile = 64 / static_cast<Index>(sizeof(T));
@@ -106,6 +108,7 @@ void StridedCopy::run_tiles(const T* from, T* to, std::size_t along) const {
   Index strips = 1;
   for (std::size_t k = 0; k < outer_rank; ++k) strips *= outer[k].size;
   parallel_ranges(strips, kTile * row.size, [&](Index begin, Index end) {
+    std::array<T, static_cast<std::size_t>(kTile * kTile)> buffer;
     Walk walk(outer.data(), outer_rank, begin);
     for (Index strip = begin; strip < end; ++strip, walk.advance()) {
       const Index height = std::min(kTile, column.size - strip % outer[outer_rank - 1].size * kTile);
@@ -113,8 +116,11 @@ void StridedCopy::run_tiles(const T* from, T* to, std::size_t along) const {
         const Index width = std::min(kTile, row.size - left);
         const T* tile = from + walk.from + left * row.from;
         T* out = to + walk.to + left;
+        for (Index j = 0; j < width; ++j) {
+          std::memcpy(&buffer[at(j * kTile)], tile + j * row.from, at(height) * sizeof(T));
+        }
         for (Index i = 0; i < height; ++i) {
-          for (Index j = 0; j < width; ++j) out[i * column.to + j] = tile[i + j * row.from];
+          for (Index j = 0; j < width; ++j) out[i * column.to + j] = buffer[at(j * kTile + i)];
         }
       }
     }
