@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <CLI/CLI.hpp>
 
 #include <tapehead/tapehead.h>
 
@@ -43,7 +43,8 @@ class Bench {
     std::string rate;
     if (work.flop > 0) rate = fmt::format(", \"gflops\": {:.1f}", work.flop / median * 1e-9);
     if (work.bytes > 0) rate = fmt::format(", \"gbytes_per_s\": {:.1f}", work.bytes / median * 1e-9);
-    fmt::print("{{\"case\": \"{}\", \"ms\": {:.5f}, \"min_ms\": {:.5f}{}}}\n", name, median * 1e3, times[0] * 1e3, rate);
+    fmt::print("{{\"case\": \"{}\", \"ms\": {:.5f}, \"min_ms\": {:.5f}{}}}\n", name, median * 1e3, times[0] * 1e3,
+               rate);
     std::fflush(stdout);
   }
 
@@ -81,9 +82,10 @@ void products(const Bench& bench) {
       };
     });
   }
-  for (const auto& [batch, in, out] : std::vector<std::array<th::Index, 3>>{{32, 64, 64}, {768, 128, 512}, {2048, 768, 3072}}) {
-    bench.run(fmt::format("linear_{}x{}x{}_fwdbwd", batch, in, out), {.flop = 6.0 * static_cast<double>(batch * in * out)},
-              [batch = batch, in = in, out = out] {
+  for (const auto& [batch, in, out] :
+       std::vector<std::array<th::Index, 3>>{{32, 64, 64}, {768, 128, 512}, {2048, 768, 3072}}) {
+    bench.run(fmt::format("linear_{}x{}x{}_fwdbwd", batch, in, out),
+              {.flop = 6.0 * static_cast<double>(batch * in * out)}, [batch = batch, in = in, out = out] {
                 return [layer = th::Linear(in, out), x = leaf({batch, in}), g = th::randn({batch, out})]() mutable {
                   layer.weight.zero_grad();
                   layer.bias.zero_grad();
@@ -133,13 +135,14 @@ th::Tensor composed_attention(const th::Tensor& q, const th::Tensor& k, const th
 
 void attention(const Bench& bench) {
   using Sizes = std::array<th::Index, 4>;
-  for (const Sizes& s : std::vector<Sizes>{{12, 4, 64, 32}, {4, 12, 256, 64}, {1, 8, 1024, 64}, {1, 8, 2048, 64}, {1, 8, 4096, 64}}) {
+  for (const Sizes& s :
+       std::vector<Sizes>{{12, 4, 64, 32}, {4, 12, 256, 64}, {1, 8, 1024, 64}, {1, 8, 2048, 64}, {1, 8, 4096, 64}}) {
     for (const bool causal : {false, true}) {
       for (const bool fused : {true, false}) {
         if (!fused && s[2] > 2048) continue;
         const th::Shape shape{s[0], s[1], s[2], s[3]};
-        const std::string name = fmt::format("sdpa_{}_{}x{}x{}x{}_{}_fwdbwd", fused ? "fused" : "composed", s[0], s[1], s[2],
-                                             s[3], causal ? "causal" : "full");
+        const std::string name = fmt::format("sdpa_{}_{}x{}x{}x{}_{}_fwdbwd", fused ? "fused" : "composed", s[0], s[1],
+                                             s[2], s[3], causal ? "causal" : "full");
         const double flop = 12.0 * static_cast<double>(shape.numel() * s[2]) * (causal ? 0.5 : 1);
         bench.run(name, {.flop = flop}, [=] {
           return [=, q = leaf(shape), k = leaf(shape), v = leaf(shape), g = th::randn(shape)]() mutable {
@@ -147,8 +150,9 @@ void attention(const Bench& bench) {
             k.zero_grad();
             v.zero_grad();
             const th::Mask mask = causal ? th::Mask::causal() : th::Mask();
-            const th::Tensor y = fused ? th::scaled_dot_product_attention(q, k, v, {.mask = mask, .need_weights = false}).output
-                                       : composed_attention(q, k, v, causal);
+            const th::Tensor y =
+                fused ? th::scaled_dot_product_attention(q, k, v, {.mask = mask, .need_weights = false}).output
+                      : composed_attention(q, k, v, causal);
             y.backward({.gradient = g});
           };
         });
