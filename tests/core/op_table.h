@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// Every differentiable operation with inputs to try it on. An operation that ops.h or attention.h declares and that
+// has no entry here fails the test run.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include <tapehead/gradcheck.h>
+
+namespace op_table {
+
+/// A floating input: its shape and the range of its elements.
+struct Input {
+  tapehead::Shape shape;
+  double low = -2;
+  double high = 2;
+};
+
+/// What a wrong element type means for an operation.
+enum class WrongType {
+  whole,  ///< i64 in place of the floating inputs is refused
+  mixed,  ///< f32 beside f64 is refused
+  none    ///< one input of any type
+};
+
+struct Case {
+  std::string what;
+  tapehead::TensorFunction function;  ///< the same for f32 and f64
+  std::vector<Input> inputs;
+};
+
+struct Entry {
+  std::string name;  ///< as declared
+  WrongType wrong_type = WrongType::whole;
+  std::vector<Case> cases = {};
+};
+
+/// All entries.
+const std::vector<Entry>& entries();
+
+/// Elements spread evenly over an input's range, in an order without pattern; `seed` tells inputs apart.
+tapehead::Tensor sample(const Input& input, int seed, tapehead::DType dtype);
+
+// Shared by the pages of the table.
+using Inputs = const std::vector<tapehead::Tensor>&;
+
+/// Booleans, two of three true.
+tapehead::Tensor pattern(const tapehead::Shape& shape);
+tapehead::Tensor whole(std::initializer_list<tapehead::Index> values, const tapehead::Shape& shape);
+/// A case on each of: rank 0, all sizes 1, a size 0 on either axis, primes, rank 5 and 6.
+std::vector<Case> on_shapes(const tapehead::TensorFunction& function, double low, double high,
+                            const std::string& what = "");
+void append(std::vector<Case>& cases, std::vector<Case> more);
+
+void add_shapes(std::vector<Entry>& table);
+void add_lookups(std::vector<Entry>& table);
+void add_networks(std::vector<Entry>& table);
+void add_attention(std::vector<Entry>& table);
+
+}  // namespace op_table
