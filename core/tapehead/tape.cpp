@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -111,6 +110,10 @@ class Sweep {
       : caller_(caller), retain_(options.retain || options.create_graph), recording_(options.create_graph) {}
   ~Sweep() {
     for (const Ref<Node>& node : heap_) clear(*node);
+    for (std::size_t i = touched_.size(); i-- > 0;) {
+      touched_[i].leaf->sweep = nullptr;
+      touched_[i].leaf->grad = touched_[i].before;
+    }
   }
   Sweep(const Sweep&) = delete;
   Sweep& operator=(const Sweep&) = delete;
@@ -149,6 +152,8 @@ class Sweep {
       node->run(back);
       if (!retain_) node->forget();
     }
+    for (const Touched& touched : touched_) touched.leaf->sweep = nullptr;
+    touched_.clear();
   }
 
   void arrive(const Edge& edge, Tensor gradient) {
@@ -180,6 +185,12 @@ class Sweep {
     Tensor gradient;
   };
 
+  // A leaf that this playback has reached; if it fails, the gradient of before comes back.
+  struct Touched {
+    Ref<TensorBody> leaf;
+    Ref<TensorBody> before;
+  };
+
   static bool earlier(const Ref<Node>& a, const Ref<Node>& b) { return a->number() < b->number(); }
 
   static void clear(Node& node) {
@@ -194,10 +205,14 @@ class Sweep {
       }
       return;
     }
+    if (leaf.sweep != this) {
+      touched_.push_back({Ref<TensorBody>::share(&leaf), leaf.grad});
+      leaf.sweep = this;
+    }
     Tensor sum(leaf.grad);
     leaf.grad.reset();
     // A leaf owns its gradient alone: clipping and accumulating write into it.
-    if (!sum.defined() && !recording && !sole_owner(gradient)) gradient = clone(gradient);
+    if (!sum.defined() && !sole_owner(gradient)) gradient = clone(gradient);
     accumulate(sum, std::move(gradient));
     leaf.grad = sum.ref();
   }
@@ -208,6 +223,7 @@ class Sweep {
   bool capturing_ = false;
   std::uint64_t stop_below_ = 0;
   std::vector<Captured> captured_;
+  std::vector<Touched> touched_;
   std::vector<Ref<Node>> heap_;
 };
 
@@ -276,11 +292,11 @@ Tensor Backward::saved(int i) const {
   const detail::Saved& slot = node_.saved_[i];
   detail::Storage& storage = slot.body ? *slot.body->storage : *slot.storage;
   if (storage.version != slot.version) {
-    throw GraphError(
-        fmt::format("{}: a value {} that its gradient needs was changed by {} after it was recorded "
-                    "(version {}, now {}); change it after backward(), or record with a clone()",
-                    node_.op_, to_string(slot.body ? slot.body->shape : node_.shape_), storage.written_by, slot.version,
-                    storage.version));
+    throw GraphError(fmt::format(
+        "{}: a value {}{} that its gradient needs was changed by {} after it was recorded "
+        "(version {}, now {}); change it after backward(), or record with a clone()",
+        node_.op_, slot.body && slot.body->name ? fmt::format("\"{}\" ", *slot.body->name) : "",
+        to_string(slot.body ? slot.body->shape : node_.shape_), storage.written_by, slot.version, storage.version));
   }
   if (slot.body) return Tensor(slot.body);
   Tensor out(detail::make_body(slot.storage, node_.shape_, node_.dtype_));
@@ -342,73 +358,6 @@ std::vector<Tensor> grad(const Tensor& output, const std::vector<Tensor>& inputs
     out.push_back(sweep.captured(i));
   }
   return out;
-}
-
-// The recorded operations that a tensor depends on, in the order of their numbers.
-std::vector<const Node*> Node::behind(const Tensor& output) {
-  const auto by_number = [](const Node* a, const Node* b) { return a->number() < b->number(); };
-  std::set<const Node*, decltype(by_number)> seen(by_number);
-  std::vector<const Node*> open;
-  const auto visit = [&](const Node* node) {
-    if (node != nullptr && seen.insert(node).second) open.push_back(node);
-  };
-  visit(output.body().made_by.get());
-  while (!open.empty()) {
-    const Node* node = open.back();
-    open.pop_back();
-    for (const detail::Edge& edge : node->inputs()) visit(edge.node());
-  }
-  return {seen.begin(), seen.end()};
-}
-
-std::vector<TapeEntry> tape(const Tensor& output) {
-  std::vector<TapeEntry> entries;
-  for (const Node* node : Node::behind(output)) {
-    TapeEntry& entry = entries.emplace_back(TapeEntry{node->number(), node->op(), node->shape_, node->dtype_, 0, {}});
-    for (const detail::Saved& slot : node->saved()) {
-      const detail::Storage* storage = slot.body ? slot.body->storage.get() : slot.storage.get();
-      if (storage != nullptr) entry.saved_bytes += storage->bytes();
-    }
-    for (const detail::Edge& edge : node->inputs()) {
-      if (edge.node() != nullptr) {
-        entry.inputs.push_back(fmt::format("#{}", edge.node()->number()));
-      } else if (edge.leaf() != nullptr) {
-        entry.inputs.push_back(edge.leaf()->name != nullptr ? *edge.leaf()->name : "leaf");
-      } else {
-        entry.inputs.push_back(node->played_ ? "(played)" : "-");
-      }
-    }
-  }
-  return entries;
-}
-
-std::vector<Tensor> leaves(const Tensor& output) {
-  if (output.is_leaf()) return output.requires_grad() ? std::vector<Tensor>{output} : std::vector<Tensor>{};
-  std::vector<Tensor> found;
-  std::set<const detail::TensorBody*> seen;
-  for (const Node* node : Node::behind(output)) {
-    for (const detail::Edge& edge : node->inputs()) {
-      if (edge.leaf() != nullptr && seen.insert(edge.leaf()).second) {
-        found.emplace_back(detail::Ref<detail::TensorBody>::share(edge.leaf()));
-      }
-    }
-  }
-  return found;
-}
-
-std::string tape_table(const Tensor& output) {
-  const std::vector<TapeEntry> entries = tape(output);
-  std::string text = fmt::format("{:>8}  {:<28} {:<18} {:<5} {:>12}  inputs\n", "number", "operation", "shape", "dtype",
-                                 "saved bytes");
-  std::size_t total = 0;
-  for (const TapeEntry& entry : entries) {
-    text += fmt::format("{:>8}  {:<28} {:<18} {:<5} {:>12} ", fmt::format("#{}", entry.number), entry.op,
-                        to_string(entry.shape), name_of(entry.dtype), entry.saved_bytes);
-    for (const std::string& input : entry.inputs) text += " " + input;
-    text += '\n';
-    total += entry.saved_bytes;
-  }
-  return text + fmt::format("{} operations, {} bytes saved\n", entries.size(), total);
 }
 
 }  // namespace tapehead

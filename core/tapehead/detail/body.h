@@ -15,6 +15,8 @@ class Node;
 
 namespace tapehead::detail {
 
+class Sweep;
+
 struct TensorBody : RefCounted {
   TensorBody(Ref<Storage> elements, const Shape& sizes, DType type);
   ~TensorBody();
@@ -29,6 +31,7 @@ struct TensorBody : RefCounted {
   Ref<Node> made_by;            // empty for leaves
   Ref<TensorBody> grad;         // leaves only
   std::string* name = nullptr;  // leaves that somebody named
+  Sweep* sweep = nullptr;       // the playback that has reached this leaf
 };
 
 /// A tensor over existing storage, off the tape.

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+#include <cmath>
+#include <cstdint>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include <tapehead/error.h>
+#include <tapehead/ops.h>
+#include <tapehead/optim.h>
+#include <tapehead/runtime.h>
+#include <tapehead/tape.h>
+
+using namespace tapehead;
+
+namespace {
+
+Tensor leaf(Tensor x) { return x.requires_grad_(); }
+
+Tensor waves(const Shape& shape, double phase) {
+  Tensor out = empty(shape);
+  for (float& value : out.write<float>()) value = static_cast<float>(0.3 * std::sin(phase += 1.7));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("elements start on a cache line, whatever their number") {
+  for (const Index n : {0, 1, 3, 16, 17, 1000, 100003, 1 << 20}) {
+    CAPTURE(n);
+    const Tensor x = empty({n});
+    CHECK(reinterpret_cast<std::uintptr_t>(x.read<float>().data()) % 64 == 0);
+    CHECK(x.read<float>().size() == static_cast<std::size_t>(n));
+  }
+}
+
+#if !defined(__SANITIZE_ADDRESS__)  // which has to see every free
+TEST_CASE("a freed block is the next of its size") {
+  for (const Index n : {40, 5000, 1 << 20}) {
+    CAPTURE(n);
+    const float* first = empty({n}).read<float>().data();
+    CHECK(empty({n}).read<float>().data() == first);
+    const Tensor held = empty({n});
+    CHECK(empty({n}).read<float>().data() != held.read<float>().data());
+  }
+}
+#endif
+
+TEST_CASE("live_bytes counts what is held, not what is kept for reuse") {
+  const std::size_t before = live_bytes();
+  {
+    const Tensor x = empty({1 << 20});
+    CHECK(live_bytes() >= before + (4u << 20));
+    CHECK(live_bytes() <= before + (5u << 20) + 4096);  // a block is at most a quarter too large
+    const Tensor same = x;
+    const Tensor twin = x.detach();
+    CHECK(live_bytes() <= before + (5u << 20) + 4096);
+  }
+  CHECK(live_bytes() == before);
+  release_cached_memory();
+  CHECK(live_bytes() == before);
+  const Tensor after = ones({1 << 20});
+  CHECK(after.at({-1}) == 1);
+}
+
+TEST_CASE("memory that does not exist is refused before anything changes") {
+  const std::size_t before = live_bytes();
+  CHECK_THROWS_AS(empty({Index{1} << 45}), ValueError);
+  CHECK_THROWS_AS(empty({Index{1} << 31, Index{1} << 31, Index{1} << 31}), ValueError);
+  CHECK_THROWS_AS(Shape({-1}), ShapeError);
+  CHECK_THROWS_AS(Shape({1, 1, 1, 1, 1, 1, 1, 1, 1}), ShapeError);
+  CHECK(live_bytes() == before);
+  CHECK(empty({Index{1} << 40, 0}).numel() == 0);
+}
+
+TEST_CASE("tensors may be made in one thread and freed in another, and outlive their thread") {
+  const std::size_t before = live_bytes();
+  for (int round = 0; round < 50; ++round) {
+    std::vector<Tensor> made;
+    std::thread([&] {
+      for (int i = 0; i < 20; ++i) made.push_back(full({1000}, i));
+    }).join();
+    for (int i = 0; i < 20; ++i) CHECK(made[static_cast<std::size_t>(i)].at({999}) == i);
+  }
+  CHECK(live_bytes() == before);
+}
+
+TEST_CASE("three thousand steps leave memory where it was") {
+  const Tensor w1 = leaf(waves({16, 8}, 0));
+  const Tensor b1 = leaf(zeros({16}));
+  const Tensor w2 = leaf(waves({3, 16}, 1));
+  const Tensor x = waves({5, 8}, 2);
+  const Index target_values[] = {0, 1, 2, 1, 0};
+  const Tensor targets = from_data(std::span<const Index>(target_values), {5});
+  AdamW adam({{"w1", w1}, {"b1", b1}, {"w2", w2}});
+  std::int64_t nodes = 0;
+  std::size_t bytes = 0;
+  double first = 0;
+  double last = 0;
+  for (int step = 0; step < 3000; ++step) {
+    const Tensor hidden = gelu(linear(layer_norm(x), w1, b1));
+    const Tensor loss = cross_entropy(linear(softmax(hidden), w2), targets);
+    if (step % 100 == 99) {  // a step that fails half way
+      CHECK_THROWS_AS(matmul(hidden, w2), ShapeError);
+      CHECK_THROWS_AS(hidden.backward(), GraphError);
+    }
+    loss.backward();
+    clip_grad_norm(adam.parameters(), 1);
+    adam.step();
+    last = loss.item();
+    if (step == 0) {
+      nodes = live_nodes();
+      bytes = live_bytes();
+      first = last;
+    } else {
+      REQUIRE(live_nodes() == nodes);
+      REQUIRE(live_bytes() == bytes);
+    }
+  }
+  CHECK(last < first);
+}
