@@ -99,7 +99,7 @@ class Axes {
 Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 /// Mean over axes. Throws ValueError over nothing.
 Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
-/// Largest and smallest over axes; NaN wins; equal winners share the gradient evenly. Throws ValueError over nothing.
+/// Extremes over axes (also of i64); NaN wins, equal winners share the gradient evenly. Throws ValueError over nothing.
 Tensor max(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 Tensor min(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 /// Index (i64) of the first largest element along an axis; a NaN counts as largest. Throws ValueError over nothing.

@@ -170,6 +170,9 @@ void add_reductions(std::vector<Entry>& table) {
       "max", [](auto& x, const Axes& axes, bool keep) { return max(x, axes, keep); }, false));
   table.push_back(reduction(
       "min", [](auto& x, const Axes& axes, bool keep) { return min(x, axes, keep); }, false));
+  for (Entry& entry : table) {
+    if (entry.name == "max" || entry.name == "min") entry.wrong_type = WrongType::none;  // i64 has extremes too
+  }
   Entry to_shape{"sum_to", WrongType::none};
   const std::vector<std::pair<Shape, Shape>> shapes = {
       {{}, {}},         {{1, 1}, {}},        {{5, 3}, {3}},

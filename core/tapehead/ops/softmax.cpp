@@ -125,6 +125,7 @@ Tensor by_rows(const char* op, Pick pick, const Tensor& first, const Inputs&... 
 // Any other axis goes through the last one: there a row is contiguous.
 template <class F>
 Tensor along_axis(const char* op, const Tensor& x, int axis, F last_axis) {
+  detail::check_floating(op, "input", x);
   const int at = normalize_axis(op, axis, x.rank());
   if (at == x.rank() - 1) return last_axis(x);
   return transpose(last_axis(transpose(x, at, -1)), at, -1);
