@@ -94,6 +94,10 @@ TEST_CASE("random: the numbers of a seed stay the same for ever") {
   const Tensor normal = randn({2}, DType::f64);
   CHECK(normal.at({0}) == doctest::Approx(0.6749688500369042).epsilon(1e-15));
   CHECK(normal.at({1}) == doctest::Approx(-1.367988324959371).epsilon(1e-15));
+  manual_seed(8);  // the upper limit makes every other draw one that is rejected
+  CHECK(values<Index>(randint(std::numeric_limits<Index>::min(), 1, {6})) ==
+        std::vector<Index>{-9125752843197580630, -5727258603862570766, -5468057931611774255, -8340320513653121583,
+                           -7463584950413340414, -5051662133161310253});
   Generator generator(7);
   CHECK(generator.next() == 4099963437);
   CHECK(generator.uniform() == 0.7952840373401903);
