@@ -37,11 +37,6 @@ Product product_of(const Tensor& a, const Tensor& b, const MatmulOptions& option
   const auto rows = [](const Tensor& t, bool transposed) { return t.shape()[transposed ? -1 : -2]; };
   const auto columns = [](const Tensor& t, bool transposed) { return t.shape()[transposed ? -2 : -1]; };
   const Index k = columns(a, options.transpose_a);
-  if (k != rows(b, options.transpose_b)) {
-    throw ShapeError(fmt::format("matmul: a {}{} and b {}{}; the inner sizes {} and {} must be equal",
-                                 to_string(a.shape()), options.transpose_a ? " (transposed)" : "", to_string(b.shape()),
-                                 options.transpose_b ? " (transposed)" : "", k, rows(b, options.transpose_b)));
-  }
   return {rows(a, options.transpose_a),
           columns(b, options.transpose_b),
           k,
@@ -147,19 +142,34 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   }
 }
 
+// Before vectors become matrices, so that messages show what was passed.
+void check_matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options) {
+  detail::check_same_dtype("matmul", a, b);
+  const auto fail = [&](const std::string& what) {
+    throw ShapeError(fmt::format("matmul: a {}{} and b {}{}; {}", to_string(a.shape()),
+                                 options.transpose_a ? " (transposed)" : "", to_string(b.shape()),
+                                 options.transpose_b ? " (transposed)" : "", what));
+  };
+  if (a.rank() == 0 || b.rank() == 0) fail("a scalar has no axis to sum over, multiply() scales");
+  if ((a.rank() == 1 && options.transpose_a) || (b.rank() == 1 && options.transpose_b)) {
+    fail("a vector cannot be transposed, leave the flag out");
+  }
+  const Index left = a.shape()[options.transpose_a ? -2 : -1];
+  const Index right = b.shape()[b.rank() == 1 || options.transpose_b ? -1 : -2];
+  if (left != right) fail(fmt::format("the inner sizes {} and {} must be equal", left, right));
+  for (int axis = -3; axis >= -std::min(a.rank(), b.rank()); --axis) {
+    const Index mine = a.shape()[axis], other = b.shape()[axis];
+    if (mine != other && mine != 1 && other != 1) {
+      fail(fmt::format("axis {} is {} against {}, sizes must be equal or 1", axis, mine, other));
+    }
+  }
+}
+
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options) {
-  detail::check_same_dtype("matmul", a, b);
-  if (a.rank() == 0 || b.rank() == 0) {
-    throw ShapeError(fmt::format("matmul: a {} and b {}; a scalar has no axis to sum over, multiply() scales",
-                                 to_string(a.shape()), to_string(b.shape())));
-  }
+  check_matmul(a, b, options);
   if (a.rank() == 1 || b.rank() == 1) {
-    if ((a.rank() == 1 && options.transpose_a) || (b.rank() == 1 && options.transpose_b)) {
-      throw ShapeError(fmt::format("matmul: a {} and b {}; a vector cannot be transposed, leave the flag out",
-                                   to_string(a.shape()), to_string(b.shape())));
-    }
     const Tensor y = matmul(a.rank() == 1 ? unsqueeze(a, 0) : a, b.rank() == 1 ? unsqueeze(b, 1) : b, options);
     const Tensor columns_dropped = b.rank() == 1 ? squeeze(y, -1) : y;
     return a.rank() == 1 ? squeeze(columns_dropped, b.rank() == 1 ? -1 : -2) : columns_dropped;
