@@ -161,10 +161,10 @@ std::string attention_svg(const std::vector<AttentionMap>& maps, std::string_vie
     queries = std::max(queries, map.weights.shape()[0]);
   }
   const int scale_top = kMapTop + static_cast<int>(queries) * kCell + 22;
-  add_text(body, kMargin, 34, "font-size=\"15\"", caption);
+  add_text(body, kMargin, 34, "font-size=\"14\"", caption);
   add_text(body, kMargin, scale_top + 9, "", "weight");
   add_scale(body, kMargin + 60, scale_top);
-  const int width = std::max(right + kMargin, kMargin * 2 + 8 * static_cast<int>(caption.size()));
+  const int width = std::max(right + kMargin, kMargin * 2 + 9 * static_cast<int>(caption.size()));
   const int height = scale_top + 25 + kMargin;
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\" "

@@ -29,6 +29,9 @@ std::string bar(int width, double done, Colors colors) {
          background({60, 60, 60}, colors) + rest + reset(colors);
 }
 
+// Four decimals as long as they say something.
+std::string loss_text(double loss) { return loss < 1e-3 ? fmt::format("{:<6.0e}", loss) : fmt::format("{:.4f}", loss); }
+
 }  // namespace
 
 Progress::Progress(Options options) : options_(std::move(options)), start_(options_.now()), drawn_(start_) {}
@@ -56,16 +59,20 @@ bool Progress::due() const {
   return done_ % std::max<Index>(1, options_.steps / kPlainLines) == 0;
 }
 
+std::string Progress::count() const {
+  return fmt::format("{:>{}}/{}", done_, std::to_string(options_.steps).size(), options_.steps);
+}
+
 std::string Progress::plain_line(double accuracy) const {
-  return fmt::format("step {}/{}  loss {:.4f}  accuracy {:.4f}  {} {}/s  {} left\n", done_, options_.steps,
-                     smoothed_loss(), accuracy, with_commas(static_cast<Index>(items_per_second())), options_.items,
+  return fmt::format("step {}  loss {}  accuracy {:.4f}  {} {}/s  {} left\n", count(), loss_text(smoothed_loss()),
+                     accuracy, with_commas(static_cast<Index>(items_per_second())), options_.items,
                      clock_time(seconds_left()));
 }
 
 std::string Progress::live_line(double accuracy) const {
   std::vector<std::string> fields = {
-      fmt::format("{:>{}}/{}", done_, std::to_string(options_.steps).size(), options_.steps),
-      fmt::format("loss {:.4f}", smoothed_loss()),
+      count(),
+      "loss " + loss_text(smoothed_loss()),
       fmt::format("accuracy {:.4f}", accuracy),
       fmt::format("{} {}/s", with_commas(static_cast<Index>(items_per_second())), options_.items),
       done_ == options_.steps ? fmt::format("{:.1f} s", seconds()) : clock_time(seconds_left()) + " left",
@@ -77,6 +84,7 @@ std::string Progress::live_line(double accuracy) const {
   };
   // The last column stays free: some terminals wrap when it is written.
   const int room = options_.terminal.columns - 1;
+  if (width_of() + kShortestBar > room) fields.erase(fields.begin() + 3);  // the rate matters least
   while (fields.size() > 1 && width_of() > room) fields.pop_back();
   const int bar_width = std::min(kLongestBar, room - width_of());
   if (bar_width >= kShortestBar) {

@@ -42,6 +42,7 @@ class Progress {
 
  private:
   bool due() const;
+  std::string count() const;
   std::string live_line(double accuracy) const;
   std::string plain_line(double accuracy) const;
   double items_per_second() const;

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -16,8 +17,27 @@
 namespace examples {
 namespace {
 
-// The nearest of the six levels that each channel has in the 256-colour palette.
-int cube_level(int value) { return value < 48 ? 0 : value < 115 ? 1 : (value - 35) / 40; }
+double luminance(const Rgb& color) { return 0.2126 * color.red + 0.7152 * color.green + 0.0722 * color.blue; }
+
+// The colour of the 256-colour palette's 6 x 6 x 6 cube that is nearest. Brightness counts most: it carries the
+// meaning.
+int nearest_in_palette(const Rgb& color) {
+  static constexpr std::array<int, 6> levels = {0, 95, 135, 175, 215, 255};
+  const auto square = [](double x) { return x * x; };
+  int best = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 216; ++i) {
+    const auto level = [&](int digit) { return levels[static_cast<std::size_t>(digit % 6)]; };
+    const Rgb candidate = {level(i / 36), level(i / 6), level(i)};
+    const double distance = square(color.red - candidate.red) + square(color.green - candidate.green) +
+                            square(color.blue - candidate.blue) + 16 * square(luminance(color) - luminance(candidate));
+    if (distance < least) {
+      least = distance;
+      best = i;
+    }
+  }
+  return 16 + best;
+}
 
 }  // namespace
 
@@ -74,9 +94,7 @@ Rgb viridis(double share) {
 std::string background(const Rgb& color, Colors colors) {
   switch (colors) {
     case Colors::truecolor: return fmt::format("\x1b[48;2;{};{};{}m", color.red, color.green, color.blue);
-    case Colors::palette256:
-      return fmt::format("\x1b[48;5;{}m",
-                         16 + 36 * cube_level(color.red) + 6 * cube_level(color.green) + cube_level(color.blue));
+    case Colors::palette256: return fmt::format("\x1b[48;5;{}m", nearest_in_palette(color));
     default: return "";
   }
 }

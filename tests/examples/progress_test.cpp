@@ -54,7 +54,7 @@ TEST_CASE("progress: one plain line at first and ten over the run where nothing 
   CHECK(count(text, "\r") == 0);
   CHECK(count(text, "\x1b") == 0);
   CHECK(asked == 11);
-  CHECK(text.rfind("step 1/100  loss 2.0000", 0) == 0);
+  CHECK(text.rfind("step   1/100  loss 2.0000", 0) == 0);
   CHECK(count(text, "step 100/100  loss 1.0") == 1);
   CHECK(count(text, "accuracy 0.5000  10,000 sequences/s  0:01 left\n") == 10);
 }
@@ -89,6 +89,13 @@ TEST_CASE("progress: no line is wider than the terminal") {
     }
     CHECK(longest < static_cast<std::size_t>(columns));
   }
+}
+
+TEST_CASE("progress: the bar outlives the rate in a narrow terminal") {
+  const std::string text = print_steps(101, 101, {.live = true, .colors = Colors::none, .columns = 64});
+  CHECK(count(text, "####") > 0);
+  CHECK(count(text, "sequences/s") == 0);
+  CHECK(count(text, "0:01 left") > 0);
 }
 
 TEST_CASE("text: numbers as people read them") {

@@ -59,6 +59,20 @@ TEST_CASE("viridis: brightness rises from end to end, and values outside are cla
   CHECK(viridis(7).red == 253);
 }
 
+TEST_CASE("viridis: brightness never falls in the 256-colour palette either") {
+  const auto level = [](int digit) { return digit == 0 ? 0 : 55 + 40 * digit; };
+  double before = 0;
+  for (int i = 0; i <= 100; ++i) {
+    const std::string escape = background(viridis(i / 100.0), Colors::palette256);
+    REQUIRE(escape.rfind("\x1b[48;5;", 0) == 0);
+    const int cube = std::stoi(escape.substr(7)) - 16;
+    const double now = luminance({level(cube / 36), level(cube / 6 % 6), level(cube % 6)});
+    CHECK(now >= before);
+    before = now;
+  }
+  CHECK(before > 200);
+}
+
 TEST_CASE("background: escape sequences of each palette") {
   CHECK(background({1, 2, 3}, Colors::truecolor) == "\x1b[48;2;1;2;3m");
   CHECK(background({0, 0, 0}, Colors::palette256) == "\x1b[48;5;16m");
