@@ -69,7 +69,9 @@ class Members {
 ///       void members(Members& m) override { m("hidden", hidden), m("out", out); }
 ///     };
 ///
-/// A member without its line is never trained or saved; orphans() (check.h) finds it.
+/// A member without its line is never trained or saved; orphans() (check.h) finds it. `best = model` assigns member by
+/// member and stops at the first that does not fit; load_state() checks all of them first. `model = Model()` takes over
+/// the leaves of the new model, so make the optimizer afterwards.
 class Module {
  public:
   Module() = default;
