@@ -21,7 +21,7 @@ double brightness(double weight) { return std::sqrt(std::clamp(weight, 0.0, 1.0)
 
 std::string cell(double weight, Colors colors) {
   const double share = brightness(weight);
-  if (colors != Colors::none) return background(viridis(share), colors) + "  ";
+  if (colors != Colors::none) return background(share, colors) + "  ";
   constexpr std::string_view ramp = " .:-=+*#%@";
   return std::string(2, ramp[static_cast<std::size_t>(std::lround(share * static_cast<double>(ramp.size() - 1)))]);
 }

@@ -18,6 +18,7 @@ namespace {
 constexpr double kKept = 0.95;  // of the smoothed loss, from step to step
 constexpr auto kRedraw = std::chrono::milliseconds(50);
 constexpr Index kPlainLines = 10;
+constexpr const char* kDarkGray = "\x1b[48;5;238m";  // in both kinds of colour terminal
 constexpr int kShortestBar = 8;
 constexpr int kLongestBar = 30;
 
@@ -25,8 +26,7 @@ std::string bar(int width, double done, Colors colors) {
   const int full = static_cast<int>(width * done);
   const std::string rest(static_cast<std::size_t>(width - full), colors == Colors::none ? '.' : ' ');
   if (colors == Colors::none) return std::string(static_cast<std::size_t>(full), '#') + rest;
-  return background(viridis(0.6), colors) + std::string(static_cast<std::size_t>(full), ' ') +
-         background({60, 60, 60}, colors) + rest + reset(colors);
+  return background(0.6, colors) + std::string(static_cast<std::size_t>(full), ' ') + kDarkGray + rest + reset(colors);
 }
 
 // Four decimals as long as they say something.
@@ -70,11 +70,12 @@ std::string Progress::plain_line(double accuracy) const {
 }
 
 std::string Progress::live_line(double accuracy) const {
+  const std::string rate = with_commas(static_cast<Index>(items_per_second()));
   std::vector<std::string> fields = {
       count(),
       "loss " + loss_text(smoothed_loss()),
       fmt::format("accuracy {:.4f}", accuracy),
-      fmt::format("{} {}/s", with_commas(static_cast<Index>(items_per_second())), options_.items),
+      fmt::format("{} {}/s", rate, options_.items),
       done_ == options_.steps ? fmt::format("{:.1f} s", seconds()) : clock_time(seconds_left()) + " left",
   };
   const auto width_of = [&] {
@@ -82,9 +83,10 @@ std::string Progress::live_line(double accuracy) const {
     for (const std::string& field : fields) width += static_cast<int>(field.size()) + 2;
     return width;
   };
-  // The last column stays free: some terminals wrap when it is written.
-  const int room = options_.terminal.columns - 1;
-  if (width_of() + kShortestBar > room) fields.erase(fields.begin() + 3);  // the rate matters least
+  const int room = options_.terminal.columns - 3;  // the terminal's own ^C has room behind it
+  // The rate matters least: it loses its unit first, and then its place.
+  if (width_of() + kShortestBar > room) fields[3] = rate + "/s";
+  if (width_of() + kShortestBar > room) fields.erase(fields.begin() + 3);
   while (fields.size() > 1 && width_of() > room) fields.pop_back();
   const int bar_width = std::min(kLongestBar, room - width_of());
   if (bar_width >= kShortestBar) {

@@ -9,38 +9,11 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <limits>
 #include <string_view>
 
 #include <fmt/format.h>
 
 namespace examples {
-namespace {
-
-double luminance(const Rgb& color) { return 0.2126 * color.red + 0.7152 * color.green + 0.0722 * color.blue; }
-
-// The colour of the 256-colour palette's 6 x 6 x 6 cube that is nearest. Brightness counts most: it carries the
-// meaning.
-int nearest_in_palette(const Rgb& color) {
-  static constexpr std::array<int, 6> levels = {0, 95, 135, 175, 215, 255};
-  const auto square = [](double x) { return x * x; };
-  int best = 0;
-  double least = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < 216; ++i) {
-    const auto level = [&](int digit) { return levels[static_cast<std::size_t>(digit % 6)]; };
-    const Rgb candidate = {level(i / 36), level(i / 6), level(i)};
-    const double distance = square(color.red - candidate.red) + square(color.green - candidate.green) +
-                            square(color.blue - candidate.blue) + 16 * square(luminance(color) - luminance(candidate));
-    if (distance < least) {
-      least = distance;
-      best = i;
-    }
-  }
-  return 16 + best;
-}
-
-}  // namespace
-
 Terminal describe_terminal(bool is_terminal, int columns, const Environment& environment) {
   const auto value = [&](const char* name) {
     const char* text = environment(name);
@@ -91,10 +64,18 @@ Rgb viridis(double share) {
   return {mix(low.red, high.red), mix(low.green, high.green), mix(low.blue, high.blue)};
 }
 
-std::string background(const Rgb& color, Colors colors) {
+std::string background(double share, Colors colors) {
+  // Members of the 256-colour palette in viridis's order, each brighter than the one before.
+  static constexpr std::array<int, 9> palette = {53, 54, 24, 30, 36, 72, 77, 149, 226};
   switch (colors) {
-    case Colors::truecolor: return fmt::format("\x1b[48;2;{};{};{}m", color.red, color.green, color.blue);
-    case Colors::palette256: return fmt::format("\x1b[48;5;{}m", nearest_in_palette(color));
+    case Colors::truecolor: {
+      const Rgb color = viridis(share);
+      return fmt::format("\x1b[48;2;{};{};{}m", color.red, color.green, color.blue);
+    }
+    case Colors::palette256: {
+      const double place = std::clamp(share, 0.0, 1.0) * static_cast<double>(palette.size() - 1);
+      return fmt::format("\x1b[48;5;{}m", palette[static_cast<std::size_t>(std::lround(place))]);
+    }
     default: return "";
   }
 }

@@ -31,8 +31,9 @@ struct Rgb {
 /// and Nathaniel Smith (CC0), whose brightness rises evenly, so that it reads the same for colour-blind eyes.
 Rgb viridis(double share);
 
-/// The escape sequence that sets the background colour; empty without colours.
-std::string background(const Rgb& color, Colors colors);
+/// The escape sequence that makes the background viridis(share), or what comes near it in the 256-colour palette;
+/// empty without colours.
+std::string background(double share, Colors colors);
 /// The escape sequence that ends it; empty without colours.
 std::string reset(Colors colors);
 

@@ -78,7 +78,7 @@ TEST_CASE("progress: a terminal's line is redrawn every 50 ms and ended once") {
 }
 
 TEST_CASE("progress: no line is wider than the terminal") {
-  for (int columns : {12, 24, 40, 60, 80, 200}) {
+  for (int columns : {20, 24, 40, 60, 80, 200}) {
     const std::string text = print_steps(101, 101, {.live = true, .colors = Colors::none, .columns = columns});
     CAPTURE(columns);
     std::size_t longest = 0;
@@ -96,6 +96,9 @@ TEST_CASE("progress: the bar outlives the rate in a narrow terminal") {
   CHECK(count(text, "####") > 0);
   CHECK(count(text, "sequences/s") == 0);
   CHECK(count(text, "0:01 left") > 0);
+  const std::string usual = print_steps(101, 101, {.live = true, .colors = Colors::none, .columns = 76});
+  CHECK(count(usual, "####") > 0);
+  CHECK(count(usual, "10,000/s") > 0);
 }
 
 TEST_CASE("text: numbers as people read them") {

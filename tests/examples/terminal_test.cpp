@@ -63,7 +63,7 @@ TEST_CASE("viridis: brightness never falls in the 256-colour palette either") {
   const auto level = [](int digit) { return digit == 0 ? 0 : 55 + 40 * digit; };
   double before = 0;
   for (int i = 0; i <= 100; ++i) {
-    const std::string escape = background(viridis(i / 100.0), Colors::palette256);
+    const std::string escape = background(i / 100.0, Colors::palette256);
     REQUIRE(escape.rfind("\x1b[48;5;", 0) == 0);
     const int cube = std::stoi(escape.substr(7)) - 16;
     const double now = luminance({level(cube / 36), level(cube / 6 % 6), level(cube % 6)});
@@ -74,10 +74,10 @@ TEST_CASE("viridis: brightness never falls in the 256-colour palette either") {
 }
 
 TEST_CASE("background: escape sequences of each palette") {
-  CHECK(background({1, 2, 3}, Colors::truecolor) == "\x1b[48;2;1;2;3m");
-  CHECK(background({0, 0, 0}, Colors::palette256) == "\x1b[48;5;16m");
-  CHECK(background({255, 255, 255}, Colors::palette256) == "\x1b[48;5;231m");
-  CHECK(background({95, 135, 175}, Colors::palette256) == "\x1b[48;5;67m");  // levels 1, 2, 3
-  CHECK(background({1, 2, 3}, Colors::none).empty());
+  CHECK(background(0, Colors::truecolor) == "\x1b[48;2;68;1;84m");
+  CHECK(background(1, Colors::truecolor) == "\x1b[48;2;253;231;37m");
+  CHECK(background(0, Colors::palette256) == "\x1b[48;5;53m");
+  CHECK(background(2, Colors::palette256) == "\x1b[48;5;226m");
+  CHECK(background(0.5, Colors::none).empty());
   CHECK(reset(Colors::none).empty());
 }
