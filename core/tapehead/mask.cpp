@@ -123,7 +123,7 @@ void MaskPlan::add_values(const Mask::Part& part, const Shape& leading, Index qu
     throw ShapeError(fmt::format("scaled_dot_product_attention: mask {} does not broadcast to the scores {}",
                                  to_string(own), to_string(scores)));
   }
-  Values values{part.kind, part.values, {}, 0, 0};
+  Values values{part.kind, part.values, {}, 0, 0, part.values.body().storage->version};
   const Index own_keys = own.rank() >= 1 ? own[-1] : 1;
   const Index own_queries = own.rank() >= 2 ? own[-2] : 1;
   values.key_step = own_keys == 1 ? 0 : 1;
@@ -138,6 +138,18 @@ void MaskPlan::add_values(const Mask::Part& part, const Shape& leading, Index qu
     });
   }
   tensors_.push_back(std::move(values));
+}
+
+void MaskPlan::check_unchanged() const {
+  for (const Values& part : tensors_) {
+    const Storage& storage = *part.tensor.body().storage;
+    if (storage.version != part.version) {
+      throw GraphError(
+          fmt::format("scaled_dot_product_attention: mask {} was changed by {} after it was recorded "
+                      "(version {}, now {}); change it after backward(), or pass a clone()",
+                      to_string(part.tensor.shape()), storage.written_by, part.version, storage.version));
+    }
+  }
 }
 
 template <class T>

@@ -25,6 +25,7 @@ Tensor divide(const Tensor& a, const Tensor& b);
 Tensor add(const Tensor& a, double b);
 Tensor subtract(double a, const Tensor& b);
 Tensor multiply(const Tensor& a, double b);
+Tensor divide(const Tensor& a, double b);
 Tensor divide(double a, const Tensor& b);
 
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
@@ -37,7 +38,7 @@ inline Tensor operator-(const Tensor& a, double b) { return add(a, -b); }
 inline Tensor operator-(double a, const Tensor& b) { return subtract(a, b); }
 inline Tensor operator*(const Tensor& a, double b) { return multiply(a, b); }
 inline Tensor operator*(double a, const Tensor& b) { return multiply(b, a); }
-inline Tensor operator/(const Tensor& a, double b) { return multiply(a, 1 / b); }
+inline Tensor operator/(const Tensor& a, double b) { return divide(a, b); }
 inline Tensor operator/(double a, const Tensor& b) { return divide(a, b); }
 
 Tensor negate(const Tensor& x);

@@ -235,6 +235,17 @@ TEST_CASE("questions that the tape cannot answer") {
          hidden.write<float>()[0] = 2;
          loss.backward();
        }},
+      {28,
+       Kind::graph,
+       {"scaled_dot_product_attention", "mask [5, 5]", "write()", "version"},
+       [](Model& m) {
+         Tensor mask = ones({5, 5}, DType::boolean);
+         const Tensor hidden = linear(m.x, m.w1);
+         const AttentionOptions options{.mask = Mask::keep(mask), .need_weights = false};
+         const Tensor loss = sum(scaled_dot_product_attention(hidden, hidden, hidden, options).output);
+         mask.write<bool>()[0] = false;
+         loss.backward();
+       }},
       {16, Kind::graph, {"Mask::add", "gradient"}, [](Model& m) { Mask::add(m.b1); }},
       {37,
        Kind::graph,

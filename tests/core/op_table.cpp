@@ -90,6 +90,7 @@ void add_arithmetic(std::vector<Entry>& table) {
   Entry over = binary(
       "divide", [](auto& a, auto& b) { return divide(a, b); }, 0.5, 2);
   append(over.cases, twice([](auto& a, auto& b) { return divide(a, b); }, -3, -0.5));
+  append(over.cases, on_shapes([](Inputs in) { return divide(in[0], -1.5); }, -2, 2, "by a number"));
   append(over.cases, on_shapes([](Inputs in) { return divide(1.5, in[0]); }, -3, -0.5, "number"));
   Entry power = binary(
       "pow", [](auto& a, auto& b) { return pow(a, b); }, 0.3, 2.5);

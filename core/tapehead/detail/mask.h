@@ -26,6 +26,8 @@ class MaskPlan {
   /// Whether some part holds a number for each pair, beside ranges of keys.
   bool has_tensors() const { return !tensors_.empty(); }
   bool allows_all() const { return allows_all_; }
+  /// Throws GraphError if somebody wrote into a mask since: the rule would mask other scores than the forward pass.
+  void check_unchanged() const;
 
   /// The keys that causal, window and lengths leave to a query. `n` counts the leading axes flat.
   KeyRange range(Index n, Index query) const {
@@ -50,6 +52,7 @@ class MaskPlan {
     std::vector<Index> offsets;  // of each leading index
     Index query_step;
     Index key_step;
+    std::uint32_t version;  // of the tensor's storage when it was recorded
   };
 
   void add_values(const Mask::Part& part, const Shape& leading, Index queries, DType dtype);

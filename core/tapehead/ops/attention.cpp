@@ -52,6 +52,7 @@ void hand_over(Backward& back, detail::AttentionGradients gradients) {
 }
 
 void output_rule(Backward& back, const PlanRef& p) {
+  p->mask->check_unchanged();
   const Tensor query = back.saved(0), key = back.saved(1), value = back.saved(2);
   const Tensor& gradient = back.gradient();
   if (is_recording()) {
@@ -67,6 +68,7 @@ void output_rule(Backward& back, const PlanRef& p) {
 }
 
 void weights_rule(Backward& back, const PlanRef& p) {
+  p->mask->check_unchanged();
   const Tensor query = back.saved(0), key = back.saved(1);
   if (is_recording()) {
     recorded_score_rule(back, p, split_heads(p, query), split_heads(p, key), back.saved(2), back.gradient());

@@ -389,6 +389,11 @@ Tensor multiply(const Tensor& a, double b) {
   return record("multiply", std::move(y), {&a}, {}, [b](Backward& back) { back.to(0, back.gradient() * b); });
 }
 
+Tensor divide(const Tensor& a, double b) {
+  Tensor y = with_scalar("divide", a, b, false, [](const auto& k) { return k.divide; });
+  return record("divide", std::move(y), {&a}, {}, [b](Backward& back) { back.to(0, back.gradient() / b); });
+}
+
 Tensor divide(double a, const Tensor& b) {
   Tensor y = with_scalar("divide", b, a, true, [](const auto& k) { return k.divide; });
   return record("divide", y, {&b}, {&b, &y},
@@ -436,10 +441,13 @@ Tensor pow(const Tensor& base, const Tensor& exponent) {
                 [](Backward& back) {
                   const Tensor b = back.saved(0);
                   const Tensor e = back.saved(1);
-                  if (back.wants(0)) back.to(0, back.gradient() * e * pow(b, e - 1.0));
+                  const Tensor zero = zeros({}, b.dtype()), one = ones({}, b.dtype());
+                  if (back.wants(0)) {  // x to the power 0 is 1 everywhere, also at 0
+                    const Tensor base_used = where(equal(e, zero), where(equal(b, zero), one, b), b);
+                    back.to(0, back.gradient() * e * pow(base_used, e - 1.0));
+                  }
                   if (!back.wants(1)) return;
-                  const Tensor zero = zeros({}, b.dtype());  // 0 to a positive power stays 0: no slope
-                  const Tensor safe = where(equal(b, zero), ones({}, b.dtype()), b);
+                  const Tensor safe = where(equal(b, zero), one, b);  // 0 to a positive power stays 0: no slope
                   back.to(1, back.gradient() * back.saved(2) * log(safe));
                 });
 }
