@@ -89,6 +89,9 @@ std::optional<int> parse_arguments(CLI::App& app, int argc, const char* const* a
   } catch (const CLI::CallForHelp&) {
     fmt::print("{}", app.help());
     return 0;
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what();
+    return usage_error(app, text.substr(0, text.find(':')) + " takes exactly one value");
   } catch (const CLI::ParseError& error) {
     return usage_error(app, error.what());
   }
