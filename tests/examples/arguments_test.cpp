@@ -49,4 +49,5 @@ TEST_CASE("arguments: the nearest option") {
   CHECK(nearest("--sed", known) == "--seed");
   CHECK(nearest("--thread", known) == "--threads");
   CHECK_FALSE(nearest("--quantize", known));
+  CHECK(nearest("from", {"fray", "form"}) == "form");  // two letters swapped are one error
 }

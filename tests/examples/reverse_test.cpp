@@ -117,7 +117,8 @@ TEST_CASE("reverse: mistakes in the command line end with 2 and one clear line")
 
 TEST_CASE("reverse: a picture that cannot be written is told before training") {
   const Folder folder;
-  for (const std::string& out : {folder.file("missing/map.svg"), folder.path.string(), std::string("/dev/full")}) {
+  fs::create_symlink("/dev/full", folder.file("full"));
+  for (const std::string& out : {folder.file("missing/map.svg"), folder.path.string(), folder.file("full")}) {
     const Result result = reverse("--steps 1000000 --out " + out);
     CAPTURE(result.output);
     CHECK(result.exit_code == 1);
