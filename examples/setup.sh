@@ -69,8 +69,9 @@ install_missing() {
   line=$(install_command $manager)$packages
   as_root=
   if [ $manager != brew ] && [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null || fail "missing:$packages. Have an administrator run:  $line"
     as_root=sudo
+    command -v sudo >/dev/null || fail "these packages are missing, and only root can install them. The line for that:
+  $(if [ $manager = apt-get ]; then echo 'apt-get update && '; fi)$line"
   fi
   say "installing$packages"
   if [ $manager = apt-get ]; then
