@@ -180,6 +180,17 @@ TEST_CASE("parameters are checked by name and left as they were") {
   earlier.backward({.gradient = ones({2, 2}, DType::f64)});
 }
 
+TEST_CASE("a gradient that the function itself drops comes back") {
+  Tensor w = tensor({0.5}, DType::f64).requires_grad_();
+  w.backward({.gradient = tensor({7}, DType::f64)});
+  const TensorFunction f = [&](const std::vector<Tensor>& in) {
+    w.zero_grad();
+    return in[0] * w;
+  };
+  CHECK(gradcheck(f, {tensor({2.0}, DType::f64)}, {}, {{"w", w}}));
+  CHECK(w.grad().item() == 7);
+}
+
 TEST_CASE("a parameter that the tape lost sight of fails") {
   Tensor w = tensor({0.5}, DType::f64).requires_grad_();
   const TensorFunction f = [&](const std::vector<Tensor>& in) { return in[0] * w.detach(); };
