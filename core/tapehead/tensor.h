@@ -130,7 +130,8 @@ struct PrintOptions {
   int line_width = 75;     ///< characters in a row before it wraps
 };
 
-/// NumPy's layout: brackets per axis, aligned columns, dots for what is left out.
+/// NumPy's layout: brackets per axis, aligned columns, dots for what is left out. A scalar prints every digit that it
+/// takes to read it back. Throws ValueError for a negative precision or threshold and for edge_items below 1.
 std::string to_string(const Tensor& tensor, const PrintOptions& options = {});
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
 std::ostream& operator<<(std::ostream& stream, const Shape& shape);
