@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cmath>
 #include <fstream>
-#include <regex>
 #include <set>
-#include <sstream>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -47,16 +45,18 @@ void for_each_case(F f) {
   }
 }
 
+// The names of the functions that a header declares at the start of a line.
 std::set<std::string> declared_in(const char* header) {
   std::ifstream file(std::string(TAPEHEAD_SOURCE_DIR "/core/tapehead/") + header);
   REQUIRE(file.good());
-  std::stringstream text;
-  text << file.rdbuf();
-  const std::string content = text.str();
-  const std::regex declaration(R"(\n(?:inline )?(?:Tensor|AttentionResult) (\w+)\()");
   std::set<std::string> names;
-  for (std::sregex_iterator it(content.begin(), content.end(), declaration), end; it != end; ++it)
-    names.insert((*it)[1]);
+  for (std::string line; std::getline(file, line);) {
+    for (const std::string_view type : {"Tensor ", "AttentionResult "}) {
+      if (!line.starts_with(type)) continue;
+      const std::string name = line.substr(type.size(), line.find('(') - type.size());
+      if (line.find('(') != std::string::npos) names.insert(name);
+    }
+  }
   return names;
 }
 
