@@ -87,6 +87,7 @@ install_missing() {
 build() {
   folder=$1 target=$2
   shift 2
+  [ ! -e "$folder" ] || [ -w "$folder" ] || fail "$folder/ belongs to another user. Remove it, then run this again."
   if ! { [ -f "$folder/build.ninja" ] || [ -f "$folder/Makefile" ]; } ||
     ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" "$folder/CMakeCache.txt"; then
     command -v ninja >/dev/null && set -- -G Ninja "$@"
