@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include <tapehead/random.h>
 #include <tapehead/tensor.h>
 
 namespace tapehead {
@@ -54,19 +55,29 @@ struct AttentionOptions {
   Mask mask = {};
   std::optional<double> scale = std::nullopt;  ///< of the scores; 1 / sqrt(head size) unless given
   Index heads = 0;                             ///< above 0: the last axis holds this many heads side by side
-  bool need_weights = true;                    ///< false saves the time and memory of forming them
+  Index kv_heads = 0;              ///< heads of key and value, each serving heads / kv_heads of the query; 0: as many
+  double softcap = 0;              ///< above 0: scores become softcap * tanh(score / softcap) before the mask
+  double dropout = 0;              ///< probability that a weight is dropped on its way to the output
+  Generator* generator = nullptr;  ///< of the dropout; default_generator() unless given
+  bool need_weights = true;        ///< false saves the time and memory of forming them
+  bool need_scores = false;        ///< true: hand out the scaled scores too
 };
 
 struct AttentionResult {
   Tensor output;   ///< [..., queries, value size]
-  Tensor weights;  ///< [..., queries, keys], rows sum to 1 (to 0 where all keys are blocked); empty unless asked for
+  Tensor weights;  ///< [..., queries, keys], rows sum to 1 (to 0 where all keys are blocked), before dropout; empty
+                   ///< unless asked for
+  Tensor scores;   ///< [..., queries, keys]: query key^T * scale before cap and mask; empty unless asked for
 };
 
 /// softmax(query key^T * scale + mask) value. query [..., L, E], key [..., S, E], value [..., S, Ev] -> output
 /// [..., L, Ev] and weights [..., L, S]; leading axes broadcast. With .heads = H the tensors are [..., L, H * E] and so
-/// on, the output is [..., L, H * Ev] and the weights are [..., H, L, S]; nothing is copied to split the heads.
+/// on, the output is [..., L, H * Ev] and the weights are [..., H, L, S]; nothing is copied to split the heads. With
+/// .kv_heads = K as well, key and value are [..., S, K * E] and [..., S, K * Ev] (grouped queries, Ainslie et al. 2023,
+/// arXiv:2305.13245).
 /// A query that may see no key gives output, weights and gradients of exactly 0. What is blocked is never read into a
-/// result, not even NaN. Throws ShapeError for sizes that disagree, DTypeError, and ValueError for a bad head count.
+/// result, not even NaN. Throws ShapeError for sizes that disagree, DTypeError, and ValueError for head counts
+/// that do not divide, dropout outside [0, 1) and a negative softcap.
 AttentionResult scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                              const AttentionOptions& options = {});
 

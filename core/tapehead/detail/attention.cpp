@@ -7,6 +7,7 @@
 #include <tapehead/detail/blas.h>
 #include <tapehead/detail/kernel.h>
 #include <tapehead/detail/parallel.h>
+#include <tapehead/random.h>
 
 namespace tapehead {
 namespace {
@@ -34,10 +35,10 @@ struct Operands {
 template <class T>
 Operands<T> operands_of(const AttentionPlan& p, const Tensor& query, const Tensor& key, const Tensor* value, Index n) {
   const auto& at = p.offsets[static_cast<std::size_t>(n / p.heads)];
-  const Index head = n % p.heads;
-  return {matrix(data<T>(query), at[0], p.queries, p.row_stride(), head, p.size),
-          matrix(data<T>(key), at[1], p.keys, p.row_stride(), head, p.size),
-          value == nullptr ? nullptr : matrix(data<T>(*value), at[2], p.keys, p.value_stride(), head, p.value_size)};
+  const Index head = n % p.heads, shared = head / p.group();
+  return {matrix(data<T>(query), at[0], p.queries, p.query_stride(), head, p.size),
+          matrix(data<T>(key), at[1], p.keys, p.key_stride(), shared, p.size),
+          value == nullptr ? nullptr : matrix(data<T>(*value), at[2], p.keys, p.value_stride(), shared, p.value_size)};
 }
 
 // Scratch memory of one block of queries.
@@ -52,6 +53,7 @@ struct Block {
     query = empty({rows, p.size}, dtype_of<T>());
     weights = empty({rows, span()}, dtype_of<T>());
     if (p.mask->has_tensors()) blocked = empty({rows, span()}, DType::boolean);
+    if (p.softcap > 0) slope = empty({rows, span()}, dtype_of<T>());
   }
   Index span() const { return keys.end - keys.begin; }
   T* row(Index i) { return fresh<T>(weights) + i * span(); }
@@ -62,6 +64,7 @@ struct Block {
   Tensor query;   // scaled: overflow of a product that scaling would have kept finite must not happen
   Tensor weights;
   Tensor blocked;
+  Tensor slope;  // of capped scores
 };
 
 // What a row sees: its keys relative to the block's, and whether any is left.
@@ -75,12 +78,16 @@ template <class T, class Finish>
 void score_rows(const AttentionPlan& p, const Operands<T>& from, Block<T>& block, Finish finish) {
   T* query = fresh<T>(block.query);
   for (Index i = 0; i < block.rows; ++i) {
-    attention_rows<T>().scale(from.query + (block.begin + i) * p.row_stride(), static_cast<T>(p.scale),
+    attention_rows<T>().scale(from.query + (block.begin + i) * p.query_stride(), static_cast<T>(p.scale),
                               query + i * p.size, p.size);
   }
   detail::gemm_tile<T>(block.rows, block.span(), p.size, T{1}, {query, p.size},
-                       {from.key + block.keys.begin * p.row_stride(), p.row_stride(), true}, T{0}, block.row(0),
+                       {from.key + block.keys.begin * p.key_stride(), p.key_stride(), true}, T{0}, block.row(0),
                        block.span());
+  if (p.softcap > 0) {
+    attention_rows<T>().softcap(block.row(0), static_cast<T>(p.softcap), fresh<T>(block.slope),
+                                block.rows * block.span());
+  }
   for (Index i = 0; i < block.rows; ++i) {
     KeyRange keys = p.mask->range(block.n, block.begin + i);
     keys = {std::max(keys.begin, block.keys.begin), std::min(keys.end, block.keys.end)};
@@ -126,6 +133,34 @@ void add_allowed(const AttentionPlan& p, Block<T>& block, Index i, const T* weig
   }
 }
 
+// factors [keys.end - keys.begin] of one row: 0 where dropout drops a weight, 1 / (1 - p) elsewhere. They depend on
+// where in the weights the row lies and on nothing else.
+template <class T>
+void drop_factors(const AttentionPlan& p, Index n, Index query, KeyRange keys, T* factors) {
+  const auto threshold = static_cast<std::uint32_t>(std::min(p.dropout * 0x1p32, 0x1p32 - 1));
+  const T kept = static_cast<T>(1 / (1 - p.dropout));
+  const Index from = keys.begin / 4, count = (keys.end + 3) / 4 - from;
+  std::vector<std::uint32_t> bits(static_cast<std::size_t>(4 * count));
+  const std::uint64_t row = p.first + static_cast<std::uint64_t>((n * p.queries + query) * p.random_blocks());
+  detail::philox_blocks(p.seed, row + static_cast<std::uint64_t>(from), count, bits.data());
+  for (Index j = keys.begin; j < keys.end; ++j) {
+    factors[j - keys.begin] = bits[static_cast<std::size_t>(j - 4 * from)] >= threshold ? kept : T{0};
+  }
+}
+
+// The weights of the block as they reach the values: with dropout a changed copy, else themselves.
+template <class T>
+Tensor dropped_weights(const AttentionPlan& p, Block<T>& block, Tensor& factors) {
+  if (p.dropout == 0) return block.weights;
+  factors = empty({block.rows, block.span()}, dtype_of<T>());
+  Tensor out = empty({block.rows, block.span()}, dtype_of<T>());
+  for (Index i = 0; i < block.rows; ++i) {
+    drop_factors(p, block.n, block.begin + i, block.keys, fresh<T>(factors) + i * block.span());
+  }
+  attention_rows<T>().multiply(block.row(0), data<T>(factors), fresh<T>(out), block.rows * block.span());
+  return out;
+}
+
 // With nothing blocked a NaN belongs wherever plain arithmetic takes it.
 template <class T>
 bool needs_care(const AttentionPlan& p, std::initializer_list<const Tensor*> operands) {
@@ -150,18 +185,21 @@ void forward(const AttentionPlan& p, const Tensor& query, const Tensor& key, con
         attention_rows<T>().exponentials(row + view.begin, rows + 2 * i, view.end - view.begin);
         clear_blocked(block, i, view, rows + 2 * i);
       });
+      Tensor factors;
+      const Tensor weights = dropped_weights(p, block, factors);
       T* out =
-          fresh<T>(output) + (n / p.heads * p.queries + block.begin) * p.value_stride() + n % p.heads * p.value_size;
+          fresh<T>(output) + (n / p.heads * p.queries + block.begin) * p.output_stride() + n % p.heads * p.value_size;
       if (!care) {
-        detail::gemm_tile<T>(block.rows, p.value_size, block.span(), T{1}, {block.row(0), block.span()},
+        detail::gemm_tile<T>(block.rows, p.value_size, block.span(), T{1}, {data<T>(weights), block.span()},
                              {from.value + block.keys.begin * p.value_stride(), p.value_stride()}, T{0}, out,
-                             p.value_stride());
+                             p.output_stride());
       }
       for (Index i = 0; i < block.rows; ++i) {
-        T* row = out + i * p.value_stride();
+        T* row = out + i * p.output_stride();
         if (care) {
           std::fill(row, row + p.value_size, T{0});
-          add_allowed(p, block, i, block.row(i), from.value, p.value_stride(), p.value_size, row);
+          add_allowed(p, block, i, data<T>(weights) + i * block.span(), from.value, p.value_stride(), p.value_size,
+                      row);
         }
         const T sum = rows[2 * i + 1];
         if (sum != T{0}) attention_rows<T>().scale(row, T{1} / sum, row, p.value_size);
@@ -202,19 +240,21 @@ class BackwardPass {
     care_ = value == nullptr ? needs_care<T>(p, {&query, &key, &gradient, &result})
                              : needs_care<T>(p, {&query, &key, value, &gradient, &result});
     // Leading axes that broadcasting shared are summed by the tape.
-    query_gradient = empty(p.full(p.queries, p.size), dtype_of<T>());
-    key_gradient = zeros(p.full(p.keys, p.size), dtype_of<T>());
-    if (value != nullptr) value_gradient = zeros(p.full(p.keys, p.value_size), dtype_of<T>());
+    query_gradient = empty(p.full(p.queries, p.query_stride()), dtype_of<T>());
+    key_gradient = zeros(p.full(p.keys, p.key_stride()), dtype_of<T>());
+    if (value != nullptr) value_gradient = zeros(p.full(p.keys, p.value_stride()), dtype_of<T>());
   }
 
-  // Blocks of one matrix add to the same keys, so they run in order; matrices run side by side.
+  // Blocks that share a key add to its gradient, so they run in order; keys run side by side.
   void run() {
-    detail::parallel_ranges(p_.matrices(), 2 * p_.cost() * p_.query_blocks(), [&](Index first, Index last) {
-      const detail::FlushSubnormals flush;
-      for (Index n = first; n < last; ++n) {
-        for (Index b = 0; b < p_.query_blocks(); ++b) run_block(n, b * kQueryBlock);
-      }
-    });
+    const Index group = p_.group();
+    detail::parallel_ranges(p_.matrices() / group, 2 * group * p_.cost() * p_.query_blocks(),
+                            [&](Index first, Index last) {
+                              const detail::FlushSubnormals flush;
+                              for (Index n = first * group; n < last * group; ++n) {
+                                for (Index b = 0; b < p_.query_blocks(); ++b) run_block(n, b * kQueryBlock);
+                              }
+                            });
   }
 
   Tensor query_gradient, key_gradient, value_gradient;
@@ -234,52 +274,61 @@ class BackwardPass {
       }
       clear_blocked(block, i, view, stats);
     });
-    const Index head = n % p_.heads, batch = n / p_.heads;
-    const Index value_at = (batch * p_.queries + begin) * p_.value_stride() + head * p_.value_size;
-    T* to_query = fresh<T>(query_gradient) + (batch * p_.queries + begin) * p_.row_stride() + head * p_.size;
-    T* to_key = fresh<T>(key_gradient) + (batch * p_.keys + block.keys.begin) * p_.row_stride() + head * p_.size;
-    T* to_value = value_ == nullptr
-                      ? nullptr
-                      : fresh<T>(value_gradient) + (batch * p_.keys + block.keys.begin) * p_.value_stride() +
-                            head * p_.value_size;
-    const T* g = value_ == nullptr ? nullptr : data<T>(gradient_) + value_at;
-    if (g != nullptr) add_value_gradient(block, g, to_value);
-    Tensor scores = score_gradients(block, from, g, value_at);
-    add_query_and_key_gradients(block, from, fresh<T>(scores), to_query, to_key);
+    const Index head = n % p_.heads, shared = head / p_.group(), batch = n / p_.heads;
+    const Index output_at = (batch * p_.queries + begin) * p_.output_stride() + head * p_.value_size;
+    const Index first_key = batch * p_.keys + block.keys.begin;
+    const T* g = value_ == nullptr ? nullptr : data<T>(gradient_) + output_at;
+    Tensor factors;
+    if (g != nullptr) {
+      const Tensor weights = dropped_weights(p_, block, factors);
+      add_value_gradient(block, data<T>(weights), g,
+                         fresh<T>(value_gradient) + first_key * p_.value_stride() + shared * p_.value_size);
+    }
+    const Tensor scores = score_gradients(block, from, g, output_at, factors);
+    add_query_and_key_gradients(
+        block, from, data<T>(scores),
+        fresh<T>(query_gradient) + (batch * p_.queries + begin) * p_.query_stride() + head * p_.size,
+        fresh<T>(key_gradient) + first_key * p_.key_stride() + shared * p_.size);
   }
 
   // value_gradient += weights^T g
-  void add_value_gradient(Block<T>& block, const T* g, T* to_value) {
+  void add_value_gradient(Block<T>& block, const T* weights, const T* g, T* to_value) {
     if (!care_) {
-      detail::gemm_tile<T>(block.span(), p_.value_size, block.rows, T{1}, {block.row(0), block.span(), true},
-                           {g, p_.value_stride()}, T{1}, to_value, p_.value_stride());
+      detail::gemm_tile<T>(block.span(), p_.value_size, block.rows, T{1}, {weights, block.span(), true},
+                           {g, p_.output_stride()}, T{1}, to_value, p_.value_stride());
       return;
     }
-    for (Index i = 0; i < block.rows; ++i)
-      spread_allowed(block, i, block.row(i), g + i * p_.value_stride(), p_.value_size, to_value, p_.value_stride());
+    for (Index i = 0; i < block.rows; ++i) {
+      spread_allowed(block, i, weights + i * block.span(), g + i * p_.output_stride(), p_.value_size, to_value,
+                     p_.value_stride());
+    }
   }
 
-  // d(scores) = weights (d(weights) - their weighted mean)
-  Tensor score_gradients(Block<T>& block, const Operands<T>& from, const T* g, Index value_at) {
+  // d(scores) = weights (d(weights) - their weighted mean), through the cap
+  Tensor score_gradients(Block<T>& block, const Operands<T>& from, const T* g, Index output_at, const Tensor& factors) {
     Tensor out = empty({block.rows, block.span()}, dtype_of<T>());
     T* rows = fresh<T>(out);
     if (g != nullptr) {
-      detail::gemm_tile<T>(block.rows, block.span(), p_.value_size, T{1}, {g, p_.value_stride()},
+      detail::gemm_tile<T>(block.rows, block.span(), p_.value_size, T{1}, {g, p_.output_stride()},
                            {from.value + block.keys.begin * p_.value_stride(), p_.value_stride(), true}, T{0}, rows,
                            block.span());
     }
+    if (factors.defined()) attention_rows<T>().multiply(rows, data<T>(factors), rows, block.rows * block.span());
     for (Index i = 0; i < block.rows; ++i) {
       T* row = rows + i * block.span();
       const T* of_weights = row;
       T mean{};
       if (g != nullptr) {
-        mean = attention_rows<T>().dot(g + i * p_.value_stride(), data<T>(result_) + value_at + i * p_.value_stride(),
-                                       p_.value_size);
+        const Index at = i * p_.output_stride();
+        mean = attention_rows<T>().dot(g + at, data<T>(result_) + output_at + at, p_.value_size);
       } else {
         of_weights = data<T>(gradient_) + (block.n * p_.queries + block.begin + i) * p_.keys + block.keys.begin;
         mean = weighted_mean(block, i, of_weights);
       }
       attention_rows<T>().score_gradient(block.row(i), of_weights, mean, row, block.span());
+      if (block.slope.defined()) {
+        attention_rows<T>().multiply(row, data<T>(block.slope) + i * block.span(), row, block.span());
+      }
       if (!care_) continue;
       for (Index j = 0; j < block.span(); ++j) {
         if (!pair_allowed(p_, block, i, j)) row[j] = T{0};
@@ -301,19 +350,19 @@ class BackwardPass {
   void add_query_and_key_gradients(Block<T>& block, const Operands<T>& from, const T* scores, T* to_query, T* to_key) {
     if (!care_) {
       detail::gemm_tile<T>(block.rows, p_.size, block.span(), static_cast<T>(p_.scale), {scores, block.span()},
-                           {from.key + block.keys.begin * p_.row_stride(), p_.row_stride()}, T{0}, to_query,
-                           p_.row_stride());
+                           {from.key + block.keys.begin * p_.key_stride(), p_.key_stride()}, T{0}, to_query,
+                           p_.query_stride());
       detail::gemm_tile<T>(block.span(), p_.size, block.rows, T{1}, {scores, block.span(), true},
-                           {data<T>(block.query), p_.size}, T{1}, to_key, p_.row_stride());
+                           {data<T>(block.query), p_.size}, T{1}, to_key, p_.key_stride());
       return;
     }
     for (Index i = 0; i < block.rows; ++i) {
-      T* row = to_query + i * p_.row_stride();
+      T* row = to_query + i * p_.query_stride();
       std::fill(row, row + p_.size, T{0});
-      add_allowed(p_, block, i, scores + i * block.span(), from.key, p_.row_stride(), p_.size, row);
+      add_allowed(p_, block, i, scores + i * block.span(), from.key, p_.key_stride(), p_.size, row);
       attention_rows<T>().scale(row, static_cast<T>(p_.scale), row, p_.size);
       spread_allowed(block, i, scores + i * block.span(), data<T>(block.query) + i * p_.size, p_.size, to_key,
-                     p_.row_stride());
+                     p_.key_stride());
     }
   }
 
@@ -347,6 +396,17 @@ void attention_forward(const AttentionPlan& p, const Tensor& query, const Tensor
 
 void attention_weights(const AttentionPlan& p, const Tensor& query, const Tensor& key, Tensor& weights) {
   visit_float(query.dtype(), kAttention, [&](auto zero) { forward_weights<decltype(zero)>(p, query, key, weights); });
+}
+
+Tensor attention_drop_factors(const AttentionPlan& p, DType dtype) {
+  Tensor factors = empty(p.scores_shape(), dtype);
+  visit_float(dtype, kAttention, [&](auto zero) {
+    using T = decltype(zero);
+    for (Index row = 0; row < p.matrices() * p.queries; ++row) {
+      drop_factors(p, row / p.queries, row % p.queries, {0, p.keys}, fresh<T>(factors) + row * p.keys);
+    }
+  });
+  return factors;
 }
 
 AttentionGradients attention_backward(const AttentionPlan& p, const Tensor& query, const Tensor& key,

@@ -19,19 +19,27 @@ inline constexpr Index kQueryBlock = 64;  // queries whose scores are formed at 
 struct AttentionPlan {
   Shape batch;    // common leading axes
   Shape leading;  // batch, and the heads where they are an axis of the scores
-  Index heads, queries, keys, size, value_size;
+  Index heads, kv_heads, queries, keys, size, value_size;
   double scale;
+  double softcap;          // 0: none
+  double dropout;          // 0: none
+  std::uint64_t seed = 0;  // of the dropout, with the number of its first random block
+  std::uint64_t first = 0;
   bool packed;  // heads lie side by side in the last axis
   std::shared_ptr<const MaskPlan> mask;
   std::vector<std::array<Index, 3>> offsets;  // per batch index: matrices of query, key and value
 
   Index matrices() const { return leading.numel(); }
   Index query_blocks() const { return (queries + kQueryBlock - 1) / kQueryBlock; }
-  Index row_stride() const { return heads * size; }
-  Index value_stride() const { return heads * value_size; }
+  Index group() const { return heads / kv_heads; }  // heads of the query that share a key
+  Index query_stride() const { return heads * size; }
+  Index key_stride() const { return kv_heads * size; }
+  Index value_stride() const { return kv_heads * value_size; }
+  Index output_stride() const { return heads * value_size; }
+  Index random_blocks() const { return (keys + 3) / 4; }  // of a row of weights
   Shape scores_shape() const { return leading.inserted(leading.rank(), queries).inserted(leading.rank() + 1, keys); }
   Shape full(Index rows, Index width) const {
-    return batch.inserted(batch.rank(), rows).inserted(batch.rank() + 1, heads * width);
+    return batch.inserted(batch.rank(), rows).inserted(batch.rank() + 1, width);
   }
   Index cost() const { return std::min(queries, kQueryBlock) * keys * (size + value_size) / 32 + 256; }
 };
@@ -43,6 +51,9 @@ void attention_forward(const AttentionPlan& p, const Tensor& query, const Tensor
 
 /// weights [leading..., queries, keys].
 void attention_weights(const AttentionPlan& p, const Tensor& query, const Tensor& key, Tensor& weights);
+
+/// What dropout multiplies the weights with, 0 or 1 / (1 - p): [leading..., queries, keys].
+Tensor attention_drop_factors(const AttentionPlan& p, DType dtype);
 
 /// Gradients with the common leading axes; what broadcasting shared is not summed yet.
 struct AttentionGradients {

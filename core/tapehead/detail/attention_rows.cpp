@@ -48,6 +48,24 @@ void score_gradient(const T* w, const T* g, T mean, T* y, Index n) {
 }
 
 template <class T>
+void softcap(T* scores, T cap, T* slope, Index n) {
+  const Lanes<T> d;
+  const auto by = hn::Set(d, cap);
+  const auto per = hn::Set(d, T{1} / cap);
+  const auto one = hn::Set(d, T{1});
+  for_vectors<T>(n, [=](auto dd, Index, auto load, auto store) HWY_ATTR {
+    const auto t = SafeTanh(dd, hn::Mul(load(scores), per));
+    store(hn::Mul(t, by), scores);
+    store(hn::NegMulAdd(t, t, one), slope);
+  });
+}
+
+template <class T>
+void multiply(const T* x, const T* y, T* out, Index n) {
+  for_vectors<T>(n, [=](auto, Index, auto load, auto store) HWY_ATTR { store(hn::Mul(load(x), load(y)), out); });
+}
+
+template <class T>
 bool all_finite(const T* x, Index n) {
   const Lanes<T> d;
   auto zeros = hn::Zero(d);  // 0 times infinity or NaN is NaN, and NaN stays
@@ -58,7 +76,7 @@ bool all_finite(const T* x, Index n) {
 
 template <class T>
 constexpr detail::AttentionRows<T> table() {
-  return {exponentials<T>, weights<T>, scale<T>, dot<T>, score_gradient<T>, all_finite<T>};
+  return {exponentials<T>, weights<T>, scale<T>, dot<T>, score_gradient<T>, softcap<T>, multiply<T>, all_finite<T>};
 }
 const detail::KernelPair<detail::AttentionRows>* attention_kernels() {
   static constexpr detail::KernelPair<detail::AttentionRows> both{table<float>(), table<double>()};

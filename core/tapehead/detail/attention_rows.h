@@ -16,6 +16,9 @@ struct AttentionRows {
   T (*dot)(const T* x, const T* y, Index n);
   // y = weights (g - mean), the gradient of scores from that of weights
   void (*score_gradient)(const T* weights, const T* g, T mean, T* y, Index n);
+  // scores [n] become cap * tanh(scores / cap), slope [n] the derivative
+  void (*softcap)(T* scores, T cap, T* slope, Index n);
+  void (*multiply)(const T* x, const T* y, T* out, Index n);
   bool (*all_finite)(const T* x, Index n);
 };
 
