@@ -3,178 +3,18 @@
 #include <cmath>
 
 #include <tapehead/detail/attention.h>
-#include <tapehead/detail/attention_rows.h>
-#include <tapehead/detail/blas.h>
-#include <tapehead/detail/kernel.h>
+#include <tapehead/detail/attention_block.h>
 #include <tapehead/detail/parallel.h>
-#include <tapehead/random.h>
 
-namespace tapehead {
+namespace tapehead::detail {
 namespace {
-
-using detail::attention_rows;
-using detail::AttentionPlan;
-using detail::data;
-using detail::fresh;
-using detail::KeyRange;
-using detail::kQueryBlock;
-
-// One matrix of an operand: batch index n / heads, head n % heads.
-template <class T>
-const T* matrix(const T* base, Index index, Index rows, Index stride, Index head, Index width) {
-  return base + index * rows * stride + head * width;
-}
-
-template <class T>
-struct Operands {
-  const T* query;
-  const T* key;
-  const T* value;
-};
-
-template <class T>
-Operands<T> operands_of(const AttentionPlan& p, const Tensor& query, const Tensor& key, const Tensor* value, Index n) {
-  const auto& at = p.offsets[static_cast<std::size_t>(n / p.heads)];
-  const Index head = n % p.heads, shared = head / p.group();
-  return {matrix(data<T>(query), at[0], p.queries, p.query_stride(), head, p.size),
-          matrix(data<T>(key), at[1], p.keys, p.key_stride(), shared, p.size),
-          value == nullptr ? nullptr : matrix(data<T>(*value), at[2], p.keys, p.value_stride(), shared, p.value_size)};
-}
-
-// Scratch memory of one block of queries.
-template <class T>
-struct Block {
-  Block(const AttentionPlan& p, Index matrix_number, Index first_query)
-      : n(matrix_number),
-        begin(first_query),
-        rows(std::min(kQueryBlock, p.queries - begin)),
-        keys(p.mask->range(n, begin, begin + rows)) {
-    if (keys.empty()) keys = {0, 0};
-    query = empty({rows, p.size}, dtype_of<T>());
-    weights = empty({rows, span()}, dtype_of<T>());
-    if (p.mask->has_tensors()) blocked = empty({rows, span()}, DType::boolean);
-    if (p.softcap > 0) slope = empty({rows, span()}, dtype_of<T>());
-  }
-  Index span() const { return keys.end - keys.begin; }
-  T* row(Index i) { return fresh<T>(weights) + i * span(); }
-  bool* blocked_row(Index i) { return blocked.defined() ? fresh<bool>(blocked) + i * span() : nullptr; }
-
-  Index n, begin, rows;
-  KeyRange keys;  // that any of the queries sees
-  Tensor query;   // scaled: overflow of a product that scaling would have kept finite must not happen
-  Tensor weights;
-  Tensor blocked;
-  Tensor slope;  // of capped scores
-};
-
-// What a row sees: its keys relative to the block's, and whether any is left.
-struct RowView {
-  Index begin, end;
-  bool sees_any;
-};
-
-// Scores of the block, masked, in block.weights; `finish(i, row, view)` makes them weights.
-template <class T, class Finish>
-void score_rows(const AttentionPlan& p, const Operands<T>& from, Block<T>& block, Finish finish) {
-  T* query = fresh<T>(block.query);
-  for (Index i = 0; i < block.rows; ++i) {
-    attention_rows<T>().scale(from.query + (block.begin + i) * p.query_stride(), static_cast<T>(p.scale),
-                              query + i * p.size, p.size);
-  }
-  detail::gemm_tile<T>(block.rows, block.span(), p.size, T{1}, {query, p.size},
-                       {from.key + block.keys.begin * p.key_stride(), p.key_stride(), true}, T{0}, block.row(0),
-                       block.span());
-  if (p.softcap > 0) {
-    attention_rows<T>().softcap(block.row(0), static_cast<T>(p.softcap), fresh<T>(block.slope),
-                                block.rows * block.span());
-  }
-  for (Index i = 0; i < block.rows; ++i) {
-    KeyRange keys = p.mask->range(block.n, block.begin + i);
-    keys = {std::max(keys.begin, block.keys.begin), std::min(keys.end, block.keys.end)};
-    T* row = block.row(i);
-    bool sees_any = !keys.empty();
-    if (sees_any && block.blocked.defined()) {
-      sees_any =
-          p.mask->template apply<T>(block.n, block.begin + i, keys, block.keys.begin, row, block.blocked_row(i)) > 0;
-    }
-    if (!sees_any) keys = {block.keys.begin, block.keys.begin};
-    const RowView view{keys.begin - block.keys.begin, keys.end - block.keys.begin, sees_any};
-    std::fill(row, row + view.begin, T{0});
-    std::fill(row + view.end, row + block.span(), T{0});
-    if (sees_any) finish(i, row, view);
-  }
-}
-
-// A NaN that an allowed pair brought in spreads over its row; pairs that are blocked stay out of it.
-template <class T>
-void clear_blocked(Block<T>& block, Index i, const RowView& view, const T* stats) {
-  const bool* blocked = block.blocked_row(i);
-  if (blocked == nullptr || std::isfinite(stats[1])) return;
-  for (Index j = view.begin; j < view.end; ++j) {
-    if (blocked[j]) block.row(i)[j] = T{0};
-  }
-}
-
-template <class T>
-bool pair_allowed(const AttentionPlan& p, Block<T>& block, Index i, Index j) {
-  const KeyRange keys = p.mask->range(block.n, block.begin + i);
-  const Index key = block.keys.begin + j;
-  if (key < keys.begin || key >= keys.end) return false;
-  return !block.blocked.defined() || !block.blocked_row(i)[j];
-}
-
-// result [width] += weights of row i times the rows of `from`, blocked pairs never touched; for operands with NaN.
-template <class T>
-void add_allowed(const AttentionPlan& p, Block<T>& block, Index i, const T* weights, const T* from, Index stride,
-                 Index width, T* result) {
-  for (Index j = 0; j < block.span(); ++j) {
-    if (!pair_allowed(p, block, i, j)) continue;
-    for (Index c = 0; c < width; ++c) result[c] += weights[j] * from[(block.keys.begin + j) * stride + c];
-  }
-}
-
-// factors [keys.end - keys.begin] of one row: 0 where dropout drops a weight, 1 / (1 - p) elsewhere. They depend on
-// where in the weights the row lies and on nothing else.
-template <class T>
-void drop_factors(const AttentionPlan& p, Index n, Index query, KeyRange keys, T* factors) {
-  const auto threshold = static_cast<std::uint32_t>(std::min(p.dropout * 0x1p32, 0x1p32 - 1));
-  const T kept = static_cast<T>(1 / (1 - p.dropout));
-  const Index from = keys.begin / 4, count = (keys.end + 3) / 4 - from;
-  std::vector<std::uint32_t> bits(static_cast<std::size_t>(4 * count));
-  const std::uint64_t row = p.first + static_cast<std::uint64_t>((n * p.queries + query) * p.random_blocks());
-  detail::philox_blocks(p.seed, row + static_cast<std::uint64_t>(from), count, bits.data());
-  for (Index j = keys.begin; j < keys.end; ++j) {
-    factors[j - keys.begin] = bits[static_cast<std::size_t>(j - 4 * from)] >= threshold ? kept : T{0};
-  }
-}
-
-// The weights of the block as they reach the values: with dropout a changed copy, else themselves.
-template <class T>
-Tensor dropped_weights(const AttentionPlan& p, Block<T>& block, Tensor& factors) {
-  if (p.dropout == 0) return block.weights;
-  factors = empty({block.rows, block.span()}, dtype_of<T>());
-  Tensor out = empty({block.rows, block.span()}, dtype_of<T>());
-  for (Index i = 0; i < block.rows; ++i) {
-    drop_factors(p, block.n, block.begin + i, block.keys, fresh<T>(factors) + i * block.span());
-  }
-  attention_rows<T>().multiply(block.row(0), data<T>(factors), fresh<T>(out), block.rows * block.span());
-  return out;
-}
-
-// With nothing blocked a NaN belongs wherever plain arithmetic takes it.
-template <class T>
-bool needs_care(const AttentionPlan& p, std::initializer_list<const Tensor*> operands) {
-  if (p.mask->allows_all()) return false;
-  return !std::all_of(operands.begin(), operands.end(),
-                      [](const Tensor* t) { return attention_rows<T>().all_finite(data<T>(*t), t->numel()); });
-}
 
 template <class T>
 void forward(const AttentionPlan& p, const Tensor& query, const Tensor& key, const Tensor& value, Tensor& output,
              Tensor& stats) {
   const bool care = needs_care<T>(p, {&value});
-  detail::parallel_ranges(p.matrices() * p.query_blocks(), p.cost(), [&](Index first, Index last) {
-    const detail::FlushSubnormals flush;
+  parallel_ranges(p.matrices() * p.query_blocks(), p.cost(), [&](Index first, Index last) {
+    const FlushSubnormals flush;
     for (Index task = first; task < last; ++task) {
       const Index n = task / p.query_blocks();
       const Operands<T> from = operands_of<T>(p, query, key, &value, n);
@@ -190,9 +30,9 @@ void forward(const AttentionPlan& p, const Tensor& query, const Tensor& key, con
       T* out =
           fresh<T>(output) + (n / p.heads * p.queries + block.begin) * p.output_stride() + n % p.heads * p.value_size;
       if (!care) {
-        detail::gemm_tile<T>(block.rows, p.value_size, block.span(), T{1}, {data<T>(weights), block.span()},
-                             {from.value + block.keys.begin * p.value_stride(), p.value_stride()}, T{0}, out,
-                             p.output_stride());
+        gemm_tile<T>(block.rows, p.value_size, block.span(), T{1}, {data<T>(weights), block.span()},
+                     {from.value + block.keys.begin * p.value_stride(), p.value_stride()}, T{0}, out,
+                     p.output_stride());
       }
       for (Index i = 0; i < block.rows; ++i) {
         T* row = out + i * p.output_stride();
@@ -210,8 +50,8 @@ void forward(const AttentionPlan& p, const Tensor& query, const Tensor& key, con
 
 template <class T>
 void forward_weights(const AttentionPlan& p, const Tensor& query, const Tensor& key, Tensor& weights) {
-  detail::parallel_ranges(p.matrices() * p.query_blocks(), p.cost(), [&](Index first, Index last) {
-    const detail::FlushSubnormals flush;
+  parallel_ranges(p.matrices() * p.query_blocks(), p.cost(), [&](Index first, Index last) {
+    const FlushSubnormals flush;
     for (Index task = first; task < last; ++task) {
       const Index n = task / p.query_blocks();
       Block<T> block(p, n, task % p.query_blocks() * kQueryBlock);
@@ -248,13 +88,12 @@ class BackwardPass {
   // Blocks that share a key add to its gradient, so they run in order; keys run side by side.
   void run() {
     const Index group = p_.group();
-    detail::parallel_ranges(p_.matrices() / group, 2 * group * p_.cost() * p_.query_blocks(),
-                            [&](Index first, Index last) {
-                              const detail::FlushSubnormals flush;
-                              for (Index n = first * group; n < last * group; ++n) {
-                                for (Index b = 0; b < p_.query_blocks(); ++b) run_block(n, b * kQueryBlock);
-                              }
-                            });
+    parallel_ranges(p_.matrices() / group, 2 * group * p_.cost() * p_.query_blocks(), [&](Index first, Index last) {
+      const FlushSubnormals flush;
+      for (Index n = first * group; n < last * group; ++n) {
+        for (Index b = 0; b < p_.query_blocks(); ++b) run_block(n, b * kQueryBlock);
+      }
+    });
   }
 
   Tensor query_gradient, key_gradient, value_gradient;
@@ -294,8 +133,8 @@ class BackwardPass {
   // value_gradient += weights^T g
   void add_value_gradient(Block<T>& block, const T* weights, const T* g, T* to_value) {
     if (!care_) {
-      detail::gemm_tile<T>(block.span(), p_.value_size, block.rows, T{1}, {weights, block.span(), true},
-                           {g, p_.output_stride()}, T{1}, to_value, p_.value_stride());
+      gemm_tile<T>(block.span(), p_.value_size, block.rows, T{1}, {weights, block.span(), true},
+                   {g, p_.output_stride()}, T{1}, to_value, p_.value_stride());
       return;
     }
     for (Index i = 0; i < block.rows; ++i) {
@@ -309,9 +148,9 @@ class BackwardPass {
     Tensor out = empty({block.rows, block.span()}, dtype_of<T>());
     T* rows = fresh<T>(out);
     if (g != nullptr) {
-      detail::gemm_tile<T>(block.rows, block.span(), p_.value_size, T{1}, {g, p_.output_stride()},
-                           {from.value + block.keys.begin * p_.value_stride(), p_.value_stride(), true}, T{0}, rows,
-                           block.span());
+      gemm_tile<T>(block.rows, block.span(), p_.value_size, T{1}, {g, p_.output_stride()},
+                   {from.value + block.keys.begin * p_.value_stride(), p_.value_stride(), true}, T{0}, rows,
+                   block.span());
     }
     if (factors.defined()) attention_rows<T>().multiply(rows, data<T>(factors), rows, block.rows * block.span());
     for (Index i = 0; i < block.rows; ++i) {
@@ -349,11 +188,10 @@ class BackwardPass {
   // query_gradient = scale * d(scores) key; key_gradient += d(scores)^T (scale * query)
   void add_query_and_key_gradients(Block<T>& block, const Operands<T>& from, const T* scores, T* to_query, T* to_key) {
     if (!care_) {
-      detail::gemm_tile<T>(block.rows, p_.size, block.span(), static_cast<T>(p_.scale), {scores, block.span()},
-                           {from.key + block.keys.begin * p_.key_stride(), p_.key_stride()}, T{0}, to_query,
-                           p_.query_stride());
-      detail::gemm_tile<T>(block.span(), p_.size, block.rows, T{1}, {scores, block.span(), true},
-                           {data<T>(block.query), p_.size}, T{1}, to_key, p_.key_stride());
+      gemm_tile<T>(block.rows, p_.size, block.span(), static_cast<T>(p_.scale), {scores, block.span()},
+                   {from.key + block.keys.begin * p_.key_stride(), p_.key_stride()}, T{0}, to_query, p_.query_stride());
+      gemm_tile<T>(block.span(), p_.size, block.rows, T{1}, {scores, block.span(), true},
+                   {data<T>(block.query), p_.size}, T{1}, to_key, p_.key_stride());
       return;
     }
     for (Index i = 0; i < block.rows; ++i) {
@@ -385,8 +223,6 @@ class BackwardPass {
 };
 
 }  // namespace
-
-namespace detail {
 
 void attention_forward(const AttentionPlan& p, const Tensor& query, const Tensor& key, const Tensor& value,
                        Tensor& output, Tensor& stats) {
@@ -420,5 +256,4 @@ AttentionGradients attention_backward(const AttentionPlan& p, const Tensor& quer
   });
 }
 
-}  // namespace detail
-}  // namespace tapehead
+}  // namespace tapehead::detail
