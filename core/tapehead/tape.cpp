@@ -27,6 +27,17 @@ class SetRecording {
   bool before_;
 };
 
+class SetChecking {
+ public:
+  explicit SetChecking(bool on) : before_(std::exchange(detail::Anomaly::wanted, on)) {}
+  ~SetChecking() { detail::Anomaly::wanted = before_; }
+  SetChecking(const SetChecking&) = delete;
+  SetChecking& operator=(const SetChecking&) = delete;
+
+ private:
+  bool before_;
+};
+
 bool sole_owner(const Tensor& tensor) {
   return tensor.ref()->use_count() == 1 && tensor.ref()->storage->use_count() == 1;
 }
@@ -107,7 +118,10 @@ void Edge::reset() noexcept {
 class Sweep {
  public:
   Sweep(const char* caller, const BackwardOptions& options)
-      : caller_(caller), retain_(options.retain || options.create_graph), recording_(options.create_graph) {}
+      : caller_(caller),
+        retain_(options.retain || options.create_graph),
+        recording_(options.create_graph),
+        checking_(Anomaly::wanted) {}
   ~Sweep() {
     for (const Ref<Node>& node : heap_) clear(*node);
     for (std::size_t i = touched_.size(); i-- > 0;) {
@@ -132,6 +146,8 @@ class Sweep {
 
   void play(const Tensor& output, Tensor gradient) {
     const SetRecording mode(recording_);
+    // A rule may pass through infinities that it does not hand over; only what it hands over counts.
+    const SetChecking off(false);
     const Edge root(output);
     arrive(root, std::move(gradient));
     while (!heap_.empty()) {
@@ -171,13 +187,17 @@ class Sweep {
     if (node.sweep_ != nullptr && node.sweep_ != this) {
       throw GraphError(fmt::format("{}: \"{}\" is in the middle of another playback", caller_, node.op()));
     }
+    const bool adds = node.pending_.defined();
     accumulate(node.pending_, std::move(gradient));
+    if (checking_ && adds) Anomaly::check_sum(node.pending_, fmt::format("\"{}\" #{}", node.op(), node.number()));
     if (node.sweep_ == nullptr) {
       node.sweep_ = this;
       heap_.push_back(Ref<Node>::share(&node));
       std::push_heap(heap_.begin(), heap_.end(), earlier);
     }
   }
+
+  bool checking() const { return checking_; }
 
  private:
   struct Captured {
@@ -213,13 +233,16 @@ class Sweep {
     leaf.grad.reset();
     // A leaf owns its gradient alone: clipping and accumulating write into it.
     if (!sum.defined() && !sole_owner(gradient)) gradient = clone(gradient);
+    const bool adds = sum.defined();
     accumulate(sum, std::move(gradient));
+    if (checking_ && adds) Anomaly::check_sum(sum, fmt::format("leaf \"{}\"", leaf.name != nullptr ? *leaf.name : ""));
     leaf.grad = sum.ref();
   }
 
   const char* caller_;
   bool retain_;
   bool recording_;
+  bool checking_;
   bool capturing_ = false;
   std::uint64_t stop_below_ = 0;
   std::vector<Captured> captured_;
@@ -321,6 +344,7 @@ void Backward::to(int i, Tensor gradient) {
                                  name_of(gradient.dtype()), i, name_of(dtype)));
   }
   if (gradient.shape() != wanted) gradient = sum_to(gradient, wanted);
+  if (sweep_.checking()) detail::Anomaly::check_gradient(node_, i, gradient, gradient_);
   sweep_.arrive(edge, std::move(gradient));
 }
 

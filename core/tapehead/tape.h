@@ -41,6 +41,20 @@ class [[nodiscard]] NoGrad {
   bool before_;
 };
 
+/// While it lives, every floating result that this thread computes and every gradient that a rule hands over is read,
+/// and the first NaN or infinity throws ValueError: operation, number on the tape, parameters, shape, first index, how
+/// many, and the range of each input, which tells whether it arose here or came in. Free while none lives.
+class [[nodiscard]] DetectAnomaly {
+ public:
+  DetectAnomaly();
+  ~DetectAnomaly();
+  DetectAnomaly(const DetectAnomaly&) = delete;
+  DetectAnomaly& operator=(const DetectAnomaly&) = delete;
+
+ private:
+  bool before_;
+};
+
 /// Whether operations in this thread are recorded.
 bool is_recording();
 
@@ -91,6 +105,16 @@ Tensor record(const char* op, Tensor out, std::initializer_list<const Tensor*> i
 namespace detail {
 
 class Sweep;
+
+// What DetectAnomaly switches on. Each throws ValueError where its tensor holds a NaN or an infinity.
+struct Anomaly {
+  static constinit inline thread_local bool wanted = false;
+  static void check_result(const char* op, const Tensor& out, std::span<const Tensor* const> inputs);
+  static void check_gradient(const Node& node, int input, const Tensor& gradient, const Tensor& arrived);
+  static void check_sum(const Tensor& sum, const std::string& place);
+  static std::string place(const Node& node);
+};
+
 bool wants_record(std::span<const Tensor* const> inputs);
 
 // A recorded input: a node, a leaf, or neither. One tagged, counted pointer.
@@ -138,9 +162,10 @@ class Node : public detail::RefCounted {
  private:
   friend class Backward;
   friend class detail::Sweep;
+  friend struct detail::Anomaly;
   friend std::vector<TapeEntry> tape(const Tensor&);
   friend std::vector<Tensor> leaves(const Tensor&);
-  static std::vector<const Node*> behind(const Tensor& output);
+  static std::vector<const Node*> behind(const Node* last);
 
   std::span<detail::Edge> inputs() const { return {inputs_, input_count_}; }
   std::span<detail::Saved> saved() const { return {saved_, saved_count_}; }
@@ -213,6 +238,7 @@ Tensor record(const char* op, Tensor out, std::span<const Tensor* const> inputs,
   if (detail::wants_record(inputs)) {
     out.body().made_by = detail::RuleNode<Rule>::make(op, out, inputs, saved, std::move(rule));
   }
+  if (detail::Anomaly::wanted) detail::Anomaly::check_result(op, out, inputs);
   return out;
 }
 

@@ -8,15 +8,15 @@
 
 namespace tapehead {
 
-// The recorded operations that a tensor depends on, in the order of their numbers.
-std::vector<const Node*> Node::behind(const Tensor& output) {
+// An operation and those that it depends on, in the order of their numbers.
+std::vector<const Node*> Node::behind(const Node* last) {
   const auto by_number = [](const Node* a, const Node* b) { return a->number() < b->number(); };
   std::set<const Node*, decltype(by_number)> seen(by_number);
   std::vector<const Node*> open;
   const auto visit = [&](const Node* node) {
     if (node != nullptr && seen.insert(node).second) open.push_back(node);
   };
-  visit(output.body().made_by.get());
+  visit(last);
   while (!open.empty()) {
     const Node* node = open.back();
     open.pop_back();
@@ -27,7 +27,7 @@ std::vector<const Node*> Node::behind(const Tensor& output) {
 
 std::vector<TapeEntry> tape(const Tensor& output) {
   std::vector<TapeEntry> entries;
-  for (const Node* node : Node::behind(output)) {
+  for (const Node* node : Node::behind(output.body().made_by.get())) {
     TapeEntry& entry = entries.emplace_back(TapeEntry{node->number(), node->op(), node->shape_, node->dtype_, 0, {}});
     for (const detail::Saved& slot : node->saved()) {
       const detail::Storage* storage = slot.body ? slot.body->storage.get() : slot.storage.get();
@@ -50,7 +50,7 @@ std::vector<Tensor> leaves(const Tensor& output) {
   if (output.is_leaf()) return output.requires_grad() ? std::vector<Tensor>{output} : std::vector<Tensor>{};
   std::vector<Tensor> found;
   std::set<const detail::TensorBody*> seen;
-  for (const Node* node : Node::behind(output)) {
+  for (const Node* node : Node::behind(output.body().made_by.get())) {
     for (const detail::Edge& edge : node->inputs()) {
       if (edge.leaf() != nullptr && seen.insert(edge.leaf()).second) {
         found.emplace_back(detail::Ref<detail::TensorBody>::share(edge.leaf()));

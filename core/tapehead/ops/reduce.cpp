@@ -212,7 +212,11 @@ Plan plan(const char* op, const Tensor& x, const Axes& axes, bool keepdim) {
 // Reduces runs of neighbouring axes, the last run first, each as the middle of [outer, size, inner].
 template <class T, class Middle>
 Tensor fold(const Tensor& x, const Plan& p, Middle middle) {
-  if (p.axes.empty()) return reshape(clone(x.detach()), p.result);
+  if (p.axes.empty()) {
+    Tensor y = empty(p.result, x.dtype());
+    std::copy_n(data<T>(x), x.numel(), fresh<T>(y));
+    return y;
+  }
   Tensor now = x.detach();
   Shape shape = x.shape();
   std::size_t end = p.axes.size();
