@@ -127,16 +127,13 @@ void gemm_tile(Index m, Index n, Index k, T alpha, MatrixView<T> a, MatrixView<T
 
 template <class T>
 void gemm(Index m, Index n, Index k, T alpha, MatrixView<T> a, MatrixView<T> b, T beta, T* c, Index c_stride) {
-  // Tiles of the result: each at least about 2 million multiply-adds (20 microseconds), so that threads pay, and
-  // as large as that allows, because every BLAS call packs its operands anew.
-  const Index rows = m <= 384 ? m : 256;
-  const Index most = std::max<Index>(64, (Index{1} << 21) / std::max<Index>(1, rows * k));
-  Index columns = n;
-  if (m * n * k > (Index{1} << 22) && (m + rows - 1) / rows < 8) {
-    columns = std::max({most, (n + 7) / 8, Index{256}});
-    columns = std::min(n, (columns + 63) / 64 * 64);
-  }
-  const Index row_tile = m * n * k <= (Index{1} << 21) ? m : std::min(rows, std::max<Index>(64, (m + 3) / 4));
+  // Tiles of the result: about eight or more, so that threads share them, each at least 2 million multiply-adds (20
+  // microseconds), and as large as that allows, because every BLAS call packs its operands anew.
+  const Index work = m * n * k;
+  const Index row_tile = work <= (Index{1} << 21) ? m : m > 384 ? 256 : std::max<Index>(64, (m + 3) / 4);
+  const Index wanted = work <= (Index{1} << 22) ? 1 : (8 * row_tile + m - 1) / m;
+  const Index narrowest = std::max<Index>(256, (Index{1} << 21) / std::max<Index>(1, row_tile * k));
+  const Index columns = std::min(n, (std::max(narrowest, (n + wanted - 1) / wanted) + 63) / 64 * 64);
   const Index down = (m + row_tile - 1) / std::max<Index>(1, row_tile);
   const Index across = (n + columns - 1) / std::max<Index>(1, columns);
   parallel_for(down * across, [&](Index tile) {
