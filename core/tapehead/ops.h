@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Every differentiable operation but attention (attention.h). Operations take tensors of one floating type, f32 or
 // f64, unless they say otherwise, and never convert silently: mixed types throw DTypeError. Shapes broadcast as in
-// NumPy where noted and throw ShapeError where they do not fit. Results are new tensors, recorded on the tape when an
-// input wants a gradient.
+// NumPy where noted and throw ShapeError where they do not fit. Results are recorded on the tape when an input wants
+// a gradient. They never change their inputs, but may share elements with them: reshape() does, and an operation that
+// has nothing to do (sum_to() the same shape, dropout() with p = 0) may return its input as it is.
 #pragma once
 
 #include <initializer_list>
@@ -44,8 +45,12 @@ inline Tensor operator/(double a, const Tensor& b) { return divide(a, b); }
 Tensor negate(const Tensor& x);
 inline Tensor operator-(const Tensor& x) { return negate(x); }
 Tensor exp(const Tensor& x);
-Tensor log(const Tensor& x);   ///< natural; -inf at 0, NaN below
-Tensor sqrt(const Tensor& x);  ///< NaN below 0
+Tensor log(const Tensor& x);         ///< natural; -inf at 0, NaN below
+Tensor log1p(const Tensor& x);       ///< log(1 + x), exact where x is small
+Tensor expm1(const Tensor& x);       ///< exp(x) - 1, exact where x is small
+Tensor erf(const Tensor& x);         ///< 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x
+Tensor sqrt(const Tensor& x);        ///< NaN below 0
+Tensor reciprocal(const Tensor& x);  ///< 1 / x
 /// x to a constant power; the gradient at 0 is 0 for exponent 0, as it must be.
 Tensor pow(const Tensor& x, double exponent);
 /// base to the power exponent, with broadcasting.
@@ -58,6 +63,16 @@ Tensor relu(const Tensor& x);  ///< gradient 0 at 0
 /// Hendrycks and Gimpel 2016 (arXiv:1606.08415): x Phi(x), or its approximation with tanh that GPT-2 uses.
 enum class Gelu { exact, tanh };
 Tensor gelu(const Tensor& x, Gelu form = Gelu::exact);
+
+/// x sigmoid(x), also called swish (arXiv:1606.08415, arXiv:1710.05941); 0 at -inf.
+Tensor silu(const Tensor& x);
+/// log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold. Throws ValueError unless beta > 0.
+Tensor softplus(const Tensor& x, double beta = 1, double threshold = 20);
+/// x above 0, negative_slope x elsewhere; the gradient at 0 is negative_slope, as in PyTorch.
+Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);
+/// Clevert, Unterthiner and Hochreiter 2015 (arXiv:1511.07289): x above 0, alpha (exp(x) - 1) elsewhere; the gradient
+/// at 0 is alpha, as in PyTorch.
+Tensor elu(const Tensor& x, double alpha = 1);
 
 /// The larger or smaller of a and b, with broadcasting; a NaN in either wins. Where both are equal each gets half
 /// of the gradient.

@@ -55,12 +55,11 @@ Tensor whole(std::initializer_list<Index> values, const Shape& shape) {
   return from_data(std::span<const Index>(values.begin(), values.size()), shape);
 }
 
-namespace {
-
-template <class F>
-Entry unary(const std::string& name, F f, double low, double high) {
+Entry unary(const std::string& name, const std::function<Tensor(const Tensor&)>& f, double low, double high) {
   return {name, WrongType::whole, on_shapes([f](Inputs in) { return f(in[0]); }, low, high)};
 }
+
+namespace {
 
 template <class F>
 Entry binary(const std::string& name, F f, double low = -2, double high = 2) {
@@ -140,9 +139,9 @@ void add_elementwise(std::vector<Entry>& table) {
   table.push_back({"clone", WrongType::none, on_shapes([](Inputs in) { return clone(in[0]); }, -2, 2)});
 }
 
-// A reduction over all axes and over some, with and without keeping them; `over_nothing` where that has a result.
-template <class F>
-Entry reduction(const std::string& name, F f, bool over_nothing) {
+}  // namespace
+
+Entry reduction(const std::string& name, const Reducer& f, bool over_nothing) {
   Entry entry{name, WrongType::whole};
   for (const Shape& shape : kShapes) {
     if (!over_nothing && shape.numel() == 0) continue;
@@ -160,6 +159,8 @@ Entry reduction(const std::string& name, F f, bool over_nothing) {
   entry.cases.push_back({"axis of a shape with 0", [f](Inputs in) { return f(in[0], Axes{1}, false); }, {{{0, 3}}}});
   return entry;
 }
+
+namespace {
 
 void add_reductions(std::vector<Entry>& table) {
   table.push_back(reduction(
@@ -240,6 +241,7 @@ const std::vector<Entry>& entries() {
     add_elementwise(out);
     add_reductions(out);
     add_products(out);
+    add_functions(out);
     add_shapes(out);
     add_lookups(out);
     add_networks(out);

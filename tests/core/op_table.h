@@ -3,11 +3,13 @@
 // has no entry here fails the test run.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <vector>
 
 #include <tapehead/gradcheck.h>
+#include <tapehead/ops.h>
 
 namespace op_table {
 
@@ -54,6 +56,14 @@ std::vector<Case> on_shapes(const tapehead::TensorFunction& function, double low
                             const std::string& what = "");
 void append(std::vector<Case>& cases, std::vector<Case> more);
 
+/// A function of one number, on all of those shapes.
+Entry unary(const std::string& name, const std::function<tapehead::Tensor(const tapehead::Tensor&)>& f, double low,
+            double high);
+using Reducer = std::function<tapehead::Tensor(const tapehead::Tensor&, const tapehead::Axes&, bool keepdim)>;
+/// A reduction over all axes and over some, with and without keeping them; `over_nothing` where that has a result.
+Entry reduction(const std::string& name, const Reducer& f, bool over_nothing);
+
+void add_functions(std::vector<Entry>& table);
 void add_shapes(std::vector<Entry>& table);
 void add_lookups(std::vector<Entry>& table);
 void add_networks(std::vector<Entry>& table);

@@ -46,6 +46,14 @@ HWY_INLINE V SafeTanh(D d, V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(d, x));
 }
 
+/// x times a gate in [0, 1]. Where the gate is closed entirely, x may be -inf: 0 * -inf would make a NaN of a clean
+/// zero.
+template <class V>
+HWY_INLINE V Gated(V x, V gate) {
+  const hn::DFromV<V> d;
+  return hn::IfThenElse(hn::Eq(gate, hn::Zero(d)), hn::Zero(d), hn::Mul(x, gate));
+}
+
 /// Calls body(d, load, store) for whole vectors of [0, n) and once more for the rest, where load and store touch only
 /// the elements that exist and load puts zeros into the other lanes.
 template <class T, class Body>

@@ -161,6 +161,7 @@ HWY_AFTER_NAMESPACE();
 #include <fmt/format.h>
 
 #include <tapehead/detail/broadcast.h>
+#include <tapehead/detail/each.h>
 #include <tapehead/detail/kernel.h>
 #include <tapehead/error.h>
 #include <tapehead/ops.h>
@@ -264,21 +265,6 @@ Tensor unary_floating(const char* op, const Tensor& x, Index cost, Pick pick) {
   return y;
 }
 
-// For functions that no vector library offers: one call to libm an element.
-template <class F>
-Tensor unary_scalar(const char* op, const Tensor& x, F f) {
-  Tensor y = empty_like(x);
-  visit_float(x.dtype(), op, [&](auto zero) {
-    using T = decltype(zero);
-    const T* from = data<T>(x);
-    T* out = fresh<T>(y);
-    detail::parallel_ranges(x.numel(), 16, [&](Index begin, Index end) {
-      for (Index i = begin; i < end; ++i) out[i] = f(from[i]);
-    });
-  });
-  return y;
-}
-
 // 1 where the first operand wins, 0 where the second does, a half for each where they are equal.
 Tensor share_of_first(const Tensor& winner_if_greater, const Tensor& other) {
   const DType dtype = winner_if_greater.dtype();
@@ -378,7 +364,7 @@ Tensor exp(const Tensor& x) {
 }
 
 Tensor log(const Tensor& x) {
-  Tensor y = unary_scalar("log", x, [](auto v) { return std::log(v); });
+  Tensor y = detail::each("log", x, [](auto v) { return std::log(v); });
   return record("log", std::move(y), {&x}, {&x}, [](Backward& back) { back.to(0, back.gradient() / back.saved(0)); });
 }
 
@@ -388,7 +374,7 @@ Tensor sqrt(const Tensor& x) {
 }
 
 Tensor pow(const Tensor& x, double exponent) {
-  Tensor y = unary_scalar("pow", x, [exponent](auto v) { return std::pow(v, static_cast<decltype(v)>(exponent)); });
+  Tensor y = detail::each("pow", x, [exponent](auto v) { return std::pow(v, static_cast<decltype(v)>(exponent)); });
   return record("pow", std::move(y), {&x}, {&x}, [exponent](Backward& back) {
     const Tensor slope = exponent == 0 ? zeros({}, back.gradient().dtype()) : pow(back.saved(0), exponent - 1);
     back.to(0, exponent * back.gradient() * slope);
@@ -467,7 +453,7 @@ Tensor minimum(const Tensor& a, const Tensor& b) {
 
 Tensor clamp(const Tensor& x, double low, double high) {
   if (!(low <= high)) throw ValueError(fmt::format("clamp: low {} must not be above high {}", low, high));
-  Tensor y = unary_scalar("clamp", x, [low, high](auto v) {
+  Tensor y = detail::each("clamp", x, [low, high](auto v) {
     using T = decltype(v);
     return v < static_cast<T>(low) ? static_cast<T>(low) : v > static_cast<T>(high) ? static_cast<T>(high) : v;
   });

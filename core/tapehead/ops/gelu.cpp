@@ -34,13 +34,6 @@ HWY_INLINE V Gate(D d, V x) {
   return Sigmoid(d, hn::Mul(x, hn::MulAdd(cubic, hn::Mul(x, x), linear)));
 }
 
-// Where the gate is closed entirely, x may be -inf: 0 * -inf would make a NaN of a clean zero.
-template <class V>
-HWY_INLINE V Gated(V x, V gate) {
-  const hn::DFromV<V> d;
-  return hn::IfThenElse(hn::Eq(gate, hn::Zero(d)), hn::Zero(d), hn::Mul(x, gate));
-}
-
 template <class T>
 void forward(const T* x, T* y, Index n) {
   for_vectors<T>(n, [=](auto d, Index, auto load, auto store) HWY_ATTR {
