@@ -60,14 +60,12 @@ struct AttentionOptions {
   double dropout = 0;              ///< probability that a weight is dropped on its way to the output
   Generator* generator = nullptr;  ///< of the dropout; default_generator() unless given
   bool need_weights = true;        ///< false saves the time and memory of forming them
-  bool need_scores = false;        ///< true: hand out the scaled scores too
 };
 
 struct AttentionResult {
   Tensor output;   ///< [..., queries, value size]
   Tensor weights;  ///< [..., queries, keys], rows sum to 1 (to 0 where all keys are blocked), before dropout; empty
                    ///< unless asked for
-  Tensor scores;   ///< [..., queries, keys]: query key^T * scale before cap and mask; empty unless asked for
 };
 
 /// softmax(query key^T * scale + mask) value. query [..., L, E], key [..., S, E], value [..., S, Ev] -> output
@@ -80,5 +78,9 @@ struct AttentionResult {
 /// that do not divide, dropout outside [0, 1) and a negative softcap.
 AttentionResult scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                              const AttentionOptions& options = {});
+
+/// What the weights are made of: query key^T * scale, before cap and mask, [..., L, S] or with .heads [..., H, L, S].
+/// Throws as scaled_dot_product_attention does.
+Tensor attention_scores(const Tensor& query, const Tensor& key, const AttentionOptions& options = {});
 
 }  // namespace tapehead

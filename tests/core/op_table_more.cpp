@@ -372,6 +372,14 @@ void add_attention(std::vector<Entry>& table) {
        [](Inputs in) { return scaled_dot_product_attention(in[0], in[1], in[2], {.mask = Mask::causal()}).output; },
        {{{131, 1}}, {{131, 1}}, {{131, 1}}}});
   table.push_back(std::move(attention));
+  Entry scores{"attention_scores", WrongType::mixed};
+  scores.cases.push_back(
+      {"batched", [](Inputs in) { return attention_scores(in[0], in[1]); }, {{{2, 3, 5}}, {{4, 5}}}});
+  scores.cases.push_back({"heads that share keys",
+                          [](Inputs in) { return attention_scores(in[0], in[1], {.heads = 4, .kv_heads = 2}); },
+                          {{{3, 8}}, {{5, 4}}}});
+  scores.cases.push_back({"no keys", [](Inputs in) { return attention_scores(in[0], in[1]); }, {{{3, 2}}, {{0, 2}}}});
+  table.push_back(std::move(scores));
 }
 
 }  // namespace op_table

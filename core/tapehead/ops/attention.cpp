@@ -223,13 +223,18 @@ AttentionResult scaled_dot_product_attention(const Tensor& query, const Tensor& 
   const PlanRef p = plan_of(query, key, value, options);
   AttentionResult result;
   if (options.need_weights) result.weights = attention_weights(p, query, key);
-  if (options.need_scores) result.scores = scaled_scores(p, query, key);
   Tensor output = empty(p->full(p->queries, p->output_stride()), query.dtype());
   Tensor stats = empty({p->matrices(), p->queries, 2}, query.dtype());
   detail::attention_forward(*p, query, key, value, output, stats);
   result.output = record(detail::kAttention, output, {&query, &key, &value}, {&query, &key, &value, &output, &stats},
                          [p](Backward& back) { output_rule(back, p); });
   return result;
+}
+
+Tensor attention_scores(const Tensor& query, const Tensor& key, const AttentionOptions& options) {
+  AttentionOptions scores_only = options;
+  scores_only.dropout = 0;  // must not draw random numbers
+  return scaled_scores(plan_of(query, key, key, scores_only), query, key);
 }
 
 }  // namespace tapehead
