@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include <tapehead/losses.h>
 #include <tapehead/random.h>
 #include <tapehead/tape.h>
 #include <tapehead/tensor.h>
@@ -188,20 +189,13 @@ Tensor softmax(const Tensor& x, int axis = -1);
 /// log(softmax(x)) without forming the quotient.
 Tensor log_softmax(const Tensor& x, int axis = -1);
 
-enum class Reduction { mean, sum, none };
-struct CrossEntropyOptions {
-  std::optional<Index> ignore_index = -100;  ///< targets of this value do not count, not even in the mean
-  Reduction reduction = Reduction::mean;
-};
-/// -log softmax(logits)[target]. logits [..., classes], targets i64 [...]. Mean or sum -> scalar, none -> [...].
-/// Throws IndexError with value and place for a target outside [0, classes), ValueError for a mean over nothing.
-Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
-/// (input - target)^2, averaged, summed, or as it is. Shapes must be equal: a silent broadcast here hides a bug.
-Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean);
-
 /// Ba, Kiros and Hinton 2016 (arXiv:1607.06450): (x - mean) / sqrt(variance + eps) * weight + bias over the last
 /// axis. x [..., width], weight and bias [width] or empty. Throws ValueError unless eps > 0.
 Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
+/// Zhang and Sennrich 2019 (arXiv:1910.07467): x / sqrt(mean(x^2) + eps) * weight over the last axis. x [..., width],
+/// weight [width] or empty; eps: the element type's machine epsilon unless given, as in PyTorch. Throws ValueError
+/// unless eps > 0.
+Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, std::optional<double> eps = {});
 /// Each element is 0 with probability p, and else divided by 1 - p. Throws ValueError for p outside [0, 1).
 Tensor dropout(const Tensor& x, double p, Generator& generator = default_generator());
 

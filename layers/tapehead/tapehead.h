@@ -11,10 +11,12 @@
 #include <tapehead/gradcheck.h>
 #include <tapehead/layer_norm.h>
 #include <tapehead/linear.h>
+#include <tapehead/losses.h>
 #include <tapehead/module.h>
 #include <tapehead/ops.h>
 #include <tapehead/optim.h>
 #include <tapehead/random.h>
+#include <tapehead/rms_norm.h>
 #include <tapehead/runtime.h>
 #include <tapehead/self_attention.h>
 #include <tapehead/sequential.h>

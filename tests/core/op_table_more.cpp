@@ -269,32 +269,6 @@ void add_networks(std::vector<Entry>& table) {
                          one("wide", {2, 37}, along(-1)),
                      }});
   }
-  const auto loss = [](Reduction reduction, std::initializer_list<Index> targets, const Shape& shape) {
-    return [ids = whole(targets, shape), reduction](Inputs in) {
-      return cross_entropy(in[0], ids, {.reduction = reduction});
-    };
-  };
-  table.push_back({"cross_entropy",
-                   WrongType::whole,
-                   {
-                       one("mean", {5, 3}, loss(Reduction::mean, {0, 2, 1, 1, 0}, {5})),
-                       one("sum", {5, 3}, loss(Reduction::sum, {0, 2, 1, 1, 0}, {5})),
-                       one("none", {5, 3}, loss(Reduction::none, {0, 2, 1, 1, 0}, {5})),
-                       one("ignored", {5, 3}, loss(Reduction::mean, {0, -100, 1, -100, 0}, {5})),
-                       one("ignored, none", {5, 3}, loss(Reduction::none, {0, -100, 1, -100, 0}, {5})),
-                       one("one row", {7}, loss(Reduction::mean, {6}, {})),
-                       one("batches", {2, 2, 3}, loss(Reduction::mean, {0, 2, 1, 1}, {2, 2})),
-                       one("no rows", {0, 3}, loss(Reduction::sum, {}, {0})),
-                       one("one class", {2, 1}, loss(Reduction::mean, {0, 0}, {2})),
-                   }});
-  Entry squares{"mse_loss", WrongType::mixed};
-  for (const Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none}) {
-    for (const Shape& shape : {Shape{}, Shape{1, 1}, Shape{7}, Shape{5, 3}, Shape{1, 2, 1, 3, 1, 2}}) {
-      squares.cases.push_back(
-          {"", [reduction](Inputs in) { return mse_loss(in[0], in[1], reduction); }, {{shape}, {shape}}});
-    }
-  }
-  table.push_back(std::move(squares));
   Entry norm{"layer_norm", WrongType::mixed};
   for (const Shape& x : {Shape{7}, Shape{2, 7}, Shape{0, 7}, Shape{2, 3, 7}, Shape{1, 2, 1, 1, 2, 7}}) {
     norm.cases.push_back({"bare", [](Inputs in) { return layer_norm(in[0]); }, {{x}}});
@@ -304,6 +278,12 @@ void add_networks(std::vector<Entry>& table) {
         {"both", [](Inputs in) { return layer_norm(in[0], in[1], in[2], 1e-3); }, {{x}, {{7}}, {{7}}}});
   }
   table.push_back(std::move(norm));
+  Entry root{"rms_norm", WrongType::mixed};
+  for (const Shape& x : {Shape{7}, Shape{2, 7}, Shape{0, 7}, Shape{2, 3, 7}, Shape{1, 2, 1, 1, 2, 7}}) {
+    root.cases.push_back({"bare", [](Inputs in) { return rms_norm(in[0], {}, 1e-6); }, {{x}}});
+    root.cases.push_back({"weight", [](Inputs in) { return rms_norm(in[0], in[1], 1e-3); }, {{x}, {{7}}}});
+  }
+  table.push_back(std::move(root));
   table.push_back({"dropout", WrongType::whole,
                    on_shapes(
                        [](Inputs in) {

@@ -53,6 +53,7 @@ TEST_CASE("gradcheck of modules: every layer") {
   CHECK_MESSAGE(gradcheck(f64(Linear(3, 2, {.bias = false})), {drawn({4, 3})}), "Linear without bias");
   CHECK_MESSAGE(gradcheck(Softmax(1), {drawn({2, 4, 3})}), "Softmax");
   CHECK_MESSAGE(gradcheck(f64(Embedding(5, 3)), {to(tensor({4, 0, 4}), DType::i64)}), "Embedding");
+  CHECK_MESSAGE(gradcheck(f64(RMSNorm(4)), {drawn({3, 4})}), "RMSNorm");
   CHECK_MESSAGE(gradcheck(f64(LayerNorm(4)), {drawn({3, 4})}), "LayerNorm");
   CHECK_MESSAGE(gradcheck(f64(LayerNorm(4, {.bias = false})), {drawn({3, 4})}), "LayerNorm without bias");
   CHECK_MESSAGE(gradcheck(Dropout(0.5), {drawn({3, 4})}), "Dropout");

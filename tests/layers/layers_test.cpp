@@ -89,6 +89,8 @@ TEST_CASE("layers: sizes below 1 and other impossible numbers are refused") {
   CHECK_THROWS_AS(LayerNorm(0), ValueError);
   CHECK_THROWS_AS(LayerNorm(4, {.eps = 0}), ValueError);
   CHECK_THROWS_AS(LayerNorm(4, {.eps = NAN}), ValueError);
+  CHECK_THROWS_AS(RMSNorm(0), ValueError);
+  CHECK_THROWS_AS(RMSNorm(4, {.eps = 0}), ValueError);
   CHECK_THROWS_AS(Dropout(1), ValueError);
   CHECK_THROWS_AS(Dropout(-0.1), ValueError);
   CHECK_THROWS_AS(Dropout(NAN), ValueError);
@@ -118,6 +120,15 @@ TEST_CASE("Embedding: rows by number, starting normal") {
   CHECK(rows.at({0, 1, 7}) == layer.weight.at({999, 7}));
   CHECK(rows.at({1, 1, 49}) == layer.weight.at({3, 49}));
   CHECK_THROWS_AS(layer(to(tensor({1000}), DType::i64)), IndexError);
+}
+
+TEST_CASE("RMSNorm: mean square 1 over the last axis, then the weight") {
+  RMSNorm layer(5, {.eps = 1e-12});
+  layer.weight = full({5}, 2);
+  const Tensor y = layer(tensor({{1, 2, 3, 4, 5}, {-2, 0, 7, 1, 1}})) / 2.0;
+  const Tensor squares = mean(y * y, -1);
+  for (const Index row : {0, 1}) CHECK(squares.at({row}) == doctest::Approx(1).epsilon(1e-6));
+  CHECK(names(layer.parameters()) == std::vector<std::string>{"weight"});
 }
 
 TEST_CASE("LayerNorm: mean 0 and variance 1 over the last axis, then weight and bias") {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Layer normalization in one pass forward and one backward.
+// Layer normalization, and RMS normalization, which is the same with a mean of 0: one pass forward and one backward.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "tapehead/ops/layer_norm.cpp"
+#define HWY_TARGET_INCLUDE "tapehead/ops/norm.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include <tapehead/detail/kernel_pair.h>
 #include <tapehead/detail/simd-inl.h>
 
-#ifndef TAPEHEAD_LAYER_NORM_KERNELS
-#define TAPEHEAD_LAYER_NORM_KERNELS
+#ifndef TAPEHEAD_NORM_KERNELS
+#define TAPEHEAD_NORM_KERNELS
 namespace tapehead {
 // weight and bias may be null: then they count as 1 and 0. stats [2] of a row: its mean and 1 / deviation.
 template <class T>
-struct LayerNormKernels {
+struct NormKernels {
   void (*forward)(const T* x, const T* weight, const T* bias, T eps, T* y, T* stats, Index rows, Index width);
   void (*backward)(const T* g, const T* x, const T* weight, const T* stats, T* dx, Index rows, Index width);
   // Adds g * normalized to weight_sum [width] and g to bias_sum [width].
@@ -26,14 +26,17 @@ HWY_BEFORE_NAMESPACE();
 namespace tapehead::HWY_NAMESPACE {
 namespace {
 
-template <class T>
+template <class T, bool centered>
 void forward(const T* x, const T* weight, const T* bias, T eps, T* y, T* stats, Index rows, Index width) {
   const Lanes<T> d;
   const T share = T{1} / static_cast<T>(width);
   for (Index r = 0; r < rows; ++r, x += width, y += width, stats += 2) {
-    auto sums = hn::Zero(d);
-    for_vectors<T>(width, [&](auto, Index, auto load, auto) HWY_ATTR { sums = hn::Add(sums, load(x)); });
-    stats[0] = AddLanes(d, sums) * share;
+    stats[0] = 0;
+    if constexpr (centered) {
+      auto sums = hn::Zero(d);
+      for_vectors<T>(width, [&](auto, Index, auto load, auto) HWY_ATTR { sums = hn::Add(sums, load(x)); });
+      stats[0] = AddLanes(d, sums) * share;
+    }
     const auto mean = hn::Set(d, stats[0]);
     // Two passes: the square of a large mean would swallow a small variance.
     auto squares = hn::Zero(d);
@@ -53,8 +56,8 @@ void forward(const T* x, const T* weight, const T* bias, T eps, T* y, T* stats, 
   }
 }
 
-// With n = normalized and h = g weight: dx = (h - mean(h) - n mean(h n)) / deviation
-template <class T>
+// With n = normalized and h = g weight: dx = (h - mean(h) - n mean(h n)) / deviation, without mean(h) unless centered
+template <class T, bool centered>
 void backward(const T* g, const T* x, const T* weight, const T* stats, T* dx, Index rows, Index width) {
   const Lanes<T> d;
   const T share = T{1} / static_cast<T>(width);
@@ -68,7 +71,7 @@ void backward(const T* g, const T* x, const T* weight, const T* stats, T* dx, In
       h_sum = hn::Add(h_sum, h);
       hn_sum = hn::MulAdd(h, hn::Mul(hn::Sub(load(x), mean), scale), hn_sum);
     });
-    const auto h_mean = hn::Set(d, AddLanes(d, h_sum) * share);
+    const auto h_mean = hn::Set(d, centered ? AddLanes(d, h_sum) * share : T{0});
     const auto hn_mean = hn::Set(d, AddLanes(d, hn_sum) * share);
     for_vectors<T>(width, [=](auto, Index, auto load, auto store) HWY_ATTR {
       const auto h = hn::Mul(load(g), weight ? load(weight) : one);
@@ -93,12 +96,16 @@ void sums(const T* g, const T* x, const T* stats, T* weight_sum, T* bias_sum, In
   }
 }
 
-template <class T>
-constexpr LayerNormKernels<T> table() {
-  return {forward<T>, backward<T>, sums<T>};
+template <class T, bool centered>
+constexpr NormKernels<T> table() {
+  return {forward<T, centered>, backward<T, centered>, sums<T>};
 }
-const detail::KernelPair<LayerNormKernels>* layer_norm_kernels() {
-  static constexpr detail::KernelPair<LayerNormKernels> both{table<float>(), table<double>()};
+const detail::KernelPair<NormKernels>* layer_norm_kernels() {
+  static constexpr detail::KernelPair<NormKernels> both{table<float, true>(), table<double, true>()};
+  return &both;
+}
+const detail::KernelPair<NormKernels>* rms_norm_kernels() {
+  static constexpr detail::KernelPair<NormKernels> both{table<float, false>(), table<double, false>()};
   return &both;
 }
 
@@ -108,6 +115,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -123,21 +131,31 @@ using detail::data;
 using detail::fresh;
 
 HWY_EXPORT(layer_norm_kernels);
+HWY_EXPORT(rms_norm_kernels);
+
+// Which normalization, in plain values that a rule can capture.
+struct Norm {
+  const char* op;
+  bool centered;
+  double eps;
+  bool has_weight, has_bias;
+};
 
 template <class T>
-const LayerNormKernels<T>& kernels(T) {
-  static const auto* const chosen = HWY_DYNAMIC_DISPATCH(layer_norm_kernels)();
-  return chosen->of(T{});
+const NormKernels<T>& kernels(const Norm& norm, T) {
+  static const auto* const centered = HWY_DYNAMIC_DISPATCH(layer_norm_kernels)();
+  static const auto* const bare = HWY_DYNAMIC_DISPATCH(rms_norm_kernels)();
+  return (norm.centered ? centered : bare)->of(T{});
 }
 
 constexpr Index kSumRows = 64;  // rows whose parameter gradients one chunk adds up
 
-void check_parameter(const char* role, const Tensor& parameter, const Tensor& x) {
+void check_parameter(const char* op, const char* role, const Tensor& parameter, const Tensor& x) {
   if (!parameter.defined()) return;
-  detail::check_same_dtype("layer_norm", x, parameter);
+  detail::check_same_dtype(op, x, parameter);
   if (parameter.shape() != Shape{x.shape()[-1]}) {
     const std::string name = parameter.name().empty() ? "" : fmt::format(" \"{}\"", parameter.name());
-    throw ShapeError(fmt::format("layer_norm: x {} and {}{} {}; the {} must be [{}], the last axis of x",
+    throw ShapeError(fmt::format("{}: x {} and {}{} {}; the {} must be [{}], the last axis of x", op,
                                  to_string(x.shape()), role, name, to_string(parameter.shape()), role, x.shape()[-1]));
   }
 }
@@ -147,33 +165,33 @@ const T* data_or_null(const Tensor& t) {
   return t.defined() ? data<T>(t) : nullptr;
 }
 
-Tensor input_gradient(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& stats) {
+Tensor input_gradient(const Norm& norm, const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& stats) {
   Tensor dx = detail::empty_like(x);
   const Index width = x.shape()[-1];
-  visit_float(x.dtype(), "layer_norm", [&](auto zero) {
+  visit_float(x.dtype(), norm.op, [&](auto zero) {
     using T = decltype(zero);
     detail::parallel_ranges(stats.numel() / 2, 4 * width, [&](Index begin, Index end) {
       const Index at = begin * width;
-      kernels(T{}).backward(data<T>(g) + at, data<T>(x) + at, data_or_null<T>(weight), data<T>(stats) + 2 * begin,
-                            fresh<T>(dx) + at, end - begin, width);
+      kernels(norm, T{}).backward(data<T>(g) + at, data<T>(x) + at, data_or_null<T>(weight), data<T>(stats) + 2 * begin,
+                                  fresh<T>(dx) + at, end - begin, width);
     });
   });
   return dx;
 }
 
 // Gradients of weight and bias as one [2, width]; chunks of fixed size keep the order of additions.
-Tensor parameter_gradients(const Tensor& g, const Tensor& x, const Tensor& stats) {
+Tensor parameter_gradients(const Norm& norm, const Tensor& g, const Tensor& x, const Tensor& stats) {
   const Index rows = stats.numel() / 2, width = x.shape()[-1];
   const Index chunks = (rows + kSumRows - 1) / kSumRows;
   Tensor partial = zeros({chunks, 2, width}, x.dtype());
-  visit_float(x.dtype(), "layer_norm", [&](auto zero) {
+  visit_float(x.dtype(), norm.op, [&](auto zero) {
     using T = decltype(zero);
     detail::parallel_ranges(chunks, 3 * kSumRows * width, [&](Index begin, Index end) {
       for (Index c = begin; c < end; ++c) {
         const Index first = c * kSumRows;
         T* sums = fresh<T>(partial) + c * 2 * width;
-        kernels(T{}).sums(data<T>(g) + first * width, data<T>(x) + first * width, data<T>(stats) + 2 * first, sums,
-                          sums + width, std::min(kSumRows, rows - first), width);
+        kernels(norm, T{}).sums(data<T>(g) + first * width, data<T>(x) + first * width, data<T>(stats) + 2 * first,
+                                sums, sums + width, std::min(kSumRows, rows - first), width);
       }
     });
   });
@@ -181,66 +199,76 @@ Tensor parameter_gradients(const Tensor& g, const Tensor& x, const Tensor& stats
 }
 
 // For second derivatives: the same gradients from recorded operations.
-void recorded_rule(Backward& back, const Tensor& x, const Tensor& weight, double eps, bool has_weight, bool has_bias) {
+void recorded_rule(Backward& back, const Norm& norm, const Tensor& x, const Tensor& weight) {
   const Tensor& g = back.gradient();
-  const Tensor centered = x - mean(x, -1, true);
-  const Tensor scale = pow(mean(centered * centered, -1, true) + eps, -0.5);
+  const Tensor centered = norm.centered ? x - mean(x, -1, true) : x;
+  const Tensor scale = pow(mean(centered * centered, -1, true) + norm.eps, -0.5);
   const Tensor normal = centered * scale;
   if (back.wants(0)) {
-    const Tensor h = has_weight ? g * weight : g;
-    back.to(0, scale * (h - mean(h, -1, true) - normal * mean(h * normal, -1, true)));
+    const Tensor h = norm.has_weight ? g * weight : g;
+    const Tensor off = h - normal * mean(h * normal, -1, true);
+    back.to(0, scale * (norm.centered ? off - mean(h, -1, true) : off));
   }
-  if (has_weight && back.wants(1)) back.to(1, g * normal);
-  if (has_bias) back.to(has_weight ? 2 : 1, g);
+  if (norm.has_weight && back.wants(1)) back.to(1, g * normal);
+  if (norm.has_bias) back.to(norm.has_weight ? 2 : 1, g);
 }
 
-void rule(Backward& back, double eps, bool has_weight, bool has_bias) {
+void rule(Backward& back, const Norm& norm) {
   const Tensor x = back.saved(0);
-  const Tensor weight = has_weight ? back.saved(2) : Tensor();
+  const Tensor weight = norm.has_weight ? back.saved(2) : Tensor();
   if (is_recording()) {
-    recorded_rule(back, x, weight, eps, has_weight, has_bias);
+    recorded_rule(back, norm, x, weight);
     return;
   }
   const Tensor stats = back.saved(1);
-  const int bias_input = has_weight ? 2 : 1;
-  if (back.wants(0)) back.to(0, input_gradient(back.gradient(), x, weight, stats));
-  const bool weight_wanted = has_weight && back.wants(1);
-  const bool bias_wanted = has_bias && back.wants(bias_input);
+  const int bias_input = norm.has_weight ? 2 : 1;
+  if (back.wants(0)) back.to(0, input_gradient(norm, back.gradient(), x, weight, stats));
+  const bool weight_wanted = norm.has_weight && back.wants(1);
+  const bool bias_wanted = norm.has_bias && back.wants(bias_input);
   if (!weight_wanted && !bias_wanted) return;
-  const Tensor both = parameter_gradients(back.gradient(), x, stats);
+  const Tensor both = parameter_gradients(norm, back.gradient(), x, stats);
   if (weight_wanted) back.to(1, select(both, 0, 0));
   if (bias_wanted) back.to(bias_input, select(both, 0, 1));
 }
 
-}  // namespace
-
-Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  detail::check_floating("layer_norm", "x", x);
+Tensor normalize(const Norm& norm, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (x.rank() < 1 || x.shape()[-1] == 0) {
-    throw ShapeError(fmt::format("layer_norm: x {} needs a last axis of at least 1 element", to_string(x.shape())));
+    throw ShapeError(fmt::format("{}: x {} needs a last axis of at least 1 element", norm.op, to_string(x.shape())));
   }
-  check_parameter("weight", weight, x);
-  check_parameter("bias", bias, x);
-  if (!(eps > 0)) throw ValueError(fmt::format("layer_norm: eps must be above 0, is {}", eps));
+  check_parameter(norm.op, "weight", weight, x);
+  check_parameter(norm.op, "bias", bias, x);
+  if (!(norm.eps > 0)) throw ValueError(fmt::format("{}: eps must be above 0, is {}", norm.op, norm.eps));
   const Index width = x.shape()[-1];
   Tensor y = detail::empty_like(x);
   Tensor stats = empty({x.numel() / width, 2}, x.dtype());
-  visit_float(x.dtype(), "layer_norm", [&](auto zero) {
+  visit_float(x.dtype(), norm.op, [&](auto zero) {
     using T = decltype(zero);
     detail::parallel_ranges(x.numel() / width, 4 * width, [&](Index begin, Index end) {
       const Index at = begin * width;
-      kernels(T{}).forward(data<T>(x) + at, data_or_null<T>(weight), data_or_null<T>(bias), static_cast<T>(eps),
-                           fresh<T>(y) + at, fresh<T>(stats) + 2 * begin, end - begin, width);
+      kernels(norm, T{}).forward(data<T>(x) + at, data_or_null<T>(weight), data_or_null<T>(bias),
+                                 static_cast<T>(norm.eps), fresh<T>(y) + at, fresh<T>(stats) + 2 * begin, end - begin,
+                                 width);
     });
   });
   std::vector<const Tensor*> inputs{&x};
   if (weight.defined()) inputs.push_back(&weight);
   if (bias.defined()) inputs.push_back(&bias);
   const Tensor* saved[] = {&x, &stats, weight.defined() ? &weight : nullptr};
-  return record("layer_norm", std::move(y), inputs, saved,
-                [eps, has_weight = weight.defined(), has_bias = bias.defined()](Backward& back) {
-                  rule(back, eps, has_weight, has_bias);
-                });
+  return record(norm.op, std::move(y), inputs, saved, [norm](Backward& back) { rule(back, norm); });
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  detail::check_floating("layer_norm", "x", x);
+  return normalize({"layer_norm", true, eps, weight.defined(), bias.defined()}, x, weight, bias);
+}
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, std::optional<double> eps) {
+  detail::check_floating("rms_norm", "x", x);
+  const double epsilon =
+      x.dtype() == DType::f32 ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
+  return normalize({"rms_norm", false, eps.value_or(epsilon), weight.defined(), false}, x, weight, {});
 }
 
 }  // namespace tapehead
