@@ -9,6 +9,7 @@
 #include <tapehead/embedding.h>
 #include <tapehead/error.h>
 #include <tapehead/gradcheck.h>
+#include <tapehead/indexing.h>
 #include <tapehead/layer_norm.h>
 #include <tapehead/linear.h>
 #include <tapehead/losses.h>
@@ -17,6 +18,7 @@
 #include <tapehead/optim.h>
 #include <tapehead/random.h>
 #include <tapehead/rms_norm.h>
+#include <tapehead/rotary.h>
 #include <tapehead/runtime.h>
 #include <tapehead/self_attention.h>
 #include <tapehead/sequential.h>

@@ -244,6 +244,7 @@ const std::vector<Entry>& entries() {
     add_functions(out);
     add_shapes(out);
     add_lookups(out);
+    add_indexing(out);
     add_losses(out);
     add_networks(out);
     add_attention(out);

@@ -9,6 +9,7 @@
 #include <tapehead/detail/kernel.h>
 #include <tapehead/detail/parallel.h>
 #include <tapehead/error.h>
+#include <tapehead/indexing.h>
 #include <tapehead/ops.h>
 
 namespace tapehead {
@@ -108,19 +109,42 @@ Tensor gather_backward(const Tensor& gradient, int axis, const Tensor& index, co
                 [axis](Backward& back) { back.to(0, gather(back.gradient(), axis, back.saved(0))); });
 }
 
-void check_gather(const Tensor& x, int axis, const Tensor& index) {
-  check_ids("gather", "index", index);
+void check_along(const char* op, const Tensor& x, int axis, const Tensor& index) {
+  check_ids(op, "index", index);
   bool fits = index.rank() == x.rank();
   for (int i = 0; fits && i < x.rank(); ++i) fits = i == axis || index.shape()[i] <= x.shape()[i];
   if (!fits) {
     throw ShapeError(
-        fmt::format("gather: x {} and index {}; they must have the same rank, and index no more than x on "
+        fmt::format("{}: x {} and index {}; they must have the same rank, and index no more than x on "
                     "every axis but {}",
-                    to_string(x.shape()), to_string(index.shape()), axis));
+                    op, to_string(x.shape()), to_string(index.shape()), axis));
   }
   const Index size = x.shape()[axis];
-  check_range("gather", "index", index, size,
+  check_range(op, "index", index, size,
               [&] { return fmt::format("the size of axis {} of x {}", axis, to_string(x.shape())); });
+}
+
+void check_values(const char* op, const Tensor& x, const Tensor& index, const Tensor& values) {
+  detail::check_same_dtype(op, x, values);
+  if (values.shape() != index.shape()) {
+    throw ShapeError(fmt::format("{}: index {} and values {} must have one shape", op, to_string(index.shape()),
+                                 to_string(values.shape())));
+  }
+}
+
+void check_mask(const char* op, const Tensor& x, const Tensor& mask) {
+  if (mask.dtype() != DType::boolean) throw_dtype(op, "mask", mask.dtype(), "bool");
+  if (broadcast(op, x.shape(), mask.shape()) != x.shape()) {
+    throw ShapeError(
+        fmt::format("{}: mask {} must broadcast to x {}", op, to_string(mask.shape()), to_string(x.shape())));
+  }
+}
+
+// Which entries of an index are the last to name their place, as bool.
+Tensor stays(const Shape& shape, int axis, const Tensor& index) {
+  const NoGrad no_grad;
+  const Tensor numbers = reshape(arange(index.numel()), index.shape());
+  return equal(gather(scatter(zeros(shape, DType::i64), axis, index, numbers), axis, index), numbers);
 }
 
 }  // namespace
@@ -150,7 +174,7 @@ Tensor embedding(const Tensor& weight, const Tensor& ids) {
 
 Tensor gather(const Tensor& x, int axis, const Tensor& index) {
   const int along = normalize_axis("gather", axis, x.rank());
-  check_gather(x, along, index);
+  check_along("gather", x, along, index);
   Tensor y = empty(index.shape(), x.dtype());
   const Index step = index.shape().numel(along + 1, index.rank());
   const Index x_step = x.shape().numel(along + 1, x.rank());
@@ -178,6 +202,92 @@ Tensor one_hot(const Tensor& ids, Index classes, DType dtype) {
     for (Index i = 0; i < ids.numel(); ++i) fresh<T>(y)[i * classes + data<Index>(ids)[i]] = T{1};
   });
   return y;
+}
+
+Tensor index_select(const Tensor& x, int axis, const Tensor& ids) {
+  const int along = normalize_axis("index_select", axis, x.rank());
+  check_ids("index_select", "ids", ids);
+  if (ids.rank() != 1) {
+    throw ShapeError(fmt::format("index_select: ids {} must have one axis", to_string(ids.shape())));
+  }
+  const Index size = x.shape()[along];
+  check_range("index_select", "ids", ids, size,
+              [&] { return fmt::format("the size of axis {} of x {}", axis, to_string(x.shape())); });
+  const Index outer = x.shape().numel(0, along), inner = x.shape().numel(along + 1, x.rank());
+  const Tensor rows = reshape(arange(outer), {outer, 1}) * full({}, static_cast<double>(size), DType::i64) + ids;
+  return reshape(embedding(reshape(x, {outer * size, inner}), rows), x.shape().with(along, ids.numel()));
+}
+
+Tensor index(const Tensor& x, const std::vector<Tensor>& ids) {
+  const int axes = static_cast<int>(ids.size());
+  if (axes == 0) throw ValueError("index: ids is empty; give one tensor for each of the leading axes");
+  if (axes > x.rank()) {
+    throw ShapeError(fmt::format("index: {} ids for x {}, which has {} axes", axes, to_string(x.shape()), x.rank()));
+  }
+  Tensor rows = zeros({}, DType::i64);
+  for (int axis = 0; axis < axes; ++axis) {
+    const Tensor& id = ids[static_cast<std::size_t>(axis)];
+    const std::string role = fmt::format("ids[{}]", axis);
+    check_ids("index", role.c_str(), id);
+    check_range("index", role.c_str(), id, x.shape()[axis],
+                [&] { return fmt::format("the size of axis {} of x {}", axis, to_string(x.shape())); });
+    rows = rows * full({}, static_cast<double>(x.shape()[axis]), DType::i64) + id;
+  }
+  const Index inner = x.shape().numel(axes, x.rank());
+  std::vector<Index> shape(rows.shape().begin(), rows.shape().end());
+  shape.insert(shape.end(), x.shape().begin() + axes, x.shape().end());
+  return reshape(embedding(reshape(x, {x.shape().numel(0, axes), inner}), rows), Shape(shape));
+}
+
+Tensor scatter(const Tensor& x, int axis, const Tensor& index, const Tensor& values) {
+  const int along = normalize_axis("scatter", axis, x.rank());
+  check_along("scatter", x, along, index);
+  check_values("scatter", x, index, values);
+  Tensor y = detail::empty_like(x);
+  const Index step = index.shape().numel(along + 1, index.rank());
+  const Index y_step = x.shape().numel(along + 1, x.rank());
+  visit_any(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    std::copy_n(data<T>(x), x.numel(), fresh<T>(y));
+    for_lines(index.shape(), x.shape(), along, [&](Index index_at, Index y_at) {
+      const Index* id = data<Index>(index) + index_at;
+      const T* from = data<T>(values) + index_at;
+      T* to = fresh<T>(y) + y_at;
+      for (Index i = 0; i < index.shape()[along]; ++i) to[id[i * step] * y_step] = from[i * step];
+    });
+  });
+  return record("scatter", std::move(y), {&x, &values}, {&index}, [along](Backward& back) {
+    const Tensor& g = back.gradient();
+    const Tensor places = back.saved(0);
+    if (back.wants(0)) back.to(0, scatter(g, along, places, zeros(places.shape(), g.dtype())));
+    if (back.wants(1)) {
+      back.to(1, where(stays(g.shape(), along, places), gather(g, along, places), zeros({}, g.dtype())));
+    }
+  });
+}
+
+Tensor scatter_add(const Tensor& x, int axis, const Tensor& index, const Tensor& values) {
+  const int along = normalize_axis("scatter_add", axis, x.rank());
+  detail::check_floating("scatter_add", "x", x);
+  check_along("scatter_add", x, along, index);
+  check_values("scatter_add", x, index, values);
+  return x + gather_backward(values, along, index, x.shape());
+}
+
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
+  check_mask("masked_fill", x, mask);
+  return where(mask, full({}, value, x.dtype()), x);
+}
+
+Tensor masked_select(const Tensor& x, const Tensor& mask) {
+  check_mask("masked_select", x, mask);
+  const Tensor chosen = broadcast_to(mask, x.shape());
+  std::vector<Index> places;
+  for (Index i = 0; i < x.numel(); ++i) {
+    if (data<bool>(chosen)[i]) places.push_back(i);
+  }
+  const Tensor ids = from_data(std::span<const Index>(places), Shape{static_cast<Index>(places.size())});
+  return gather(reshape(x, {x.numel()}), 0, ids);
 }
 
 }  // namespace tapehead
