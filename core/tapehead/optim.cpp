@@ -180,12 +180,6 @@ void check_rate(const char* name, double lr) {
   }
 }
 
-void check_not_negative(const char* name, const char* option, double value) {
-  if (!(value >= 0) || !std::isfinite(value)) {
-    throw ValueError(fmt::format("{}: {} {} must be finite and not negative", name, option, value));
-  }
-}
-
 void check_parameter(const char* name, const NamedTensor& parameter) {
   if (!parameter.tensor.defined()) {
     throw StateError(fmt::format("{}: parameter \"{}\" is an empty tensor", name, parameter.name));
@@ -215,6 +209,22 @@ Optimizer::Optimizer(const char* name, std::vector<NamedTensor> parameters, doub
     if (!seen.insert(parameter.tensor.ref().get()).second) continue;
     shapes_.push_back(parameter.tensor.shape());
     parameters_.push_back(std::move(parameter));
+  }
+}
+
+void Optimizer::check_not_negative(const char* name, const char* option, double value) {
+  if (!(value >= 0) || !std::isfinite(value)) {
+    throw ValueError(fmt::format("{}: {} {} must be finite and not negative", name, option, value));
+  }
+}
+
+void Optimizer::check_share(const char* name, const char* option, double value) {
+  if (!(value >= 0 && value < 1)) throw ValueError(fmt::format("{}: {} {} must be in [0, 1)", name, option, value));
+}
+
+void Optimizer::check_positive(const char* name, const char* option, double value) {
+  if (!(value > 0) || !std::isfinite(value)) {
+    throw ValueError(fmt::format("{}: {} {} must be finite and above 0", name, option, value));
   }
 }
 
@@ -306,15 +316,9 @@ Adam::Adam(const char* name, std::vector<NamedTensor> parameters, const AdamOpti
     : Optimizer(name, std::move(parameters), options.lr, options.allow_missing_grad),
       options_(options),
       decoupled_decay_(decoupled_decay) {
-  if (!(options.beta1 >= 0 && options.beta1 < 1)) {
-    throw ValueError(fmt::format("{}: beta1 {} must be in [0, 1)", name, options.beta1));
-  }
-  if (!(options.beta2 >= 0 && options.beta2 < 1)) {
-    throw ValueError(fmt::format("{}: beta2 {} must be in [0, 1)", name, options.beta2));
-  }
-  if (!(options.eps > 0) || !std::isfinite(options.eps)) {
-    throw ValueError(fmt::format("{}: eps {} must be finite and above 0", name, options.eps));
-  }
+  check_share(name, "beta1", options.beta1);
+  check_share(name, "beta2", options.beta2);
+  check_positive(name, "eps", options.eps);
   check_not_negative(name, "weight_decay", options.weight_decay);
   for (const NamedTensor& parameter : this->parameters()) {
     moments_.push_back({zeros_like(parameter.tensor), zeros_like(parameter.tensor), 0});

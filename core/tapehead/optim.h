@@ -36,6 +36,10 @@ class Optimizer {
 
  protected:
   Optimizer(const char* name, std::vector<NamedTensor> parameters, double lr, bool allow_missing_grad);
+  /// Throw ValueError unless an option makes sense.
+  static void check_not_negative(const char* name, const char* option, double value);
+  static void check_share(const char* name, const char* option, double value);  // in [0, 1)
+  static void check_positive(const char* name, const char* option, double value);
   /// Updates one parameter from its gradient; must not throw.
   virtual void update(std::size_t i, Tensor& parameter, const Tensor& gradient) = 0;
 
@@ -110,6 +114,74 @@ class Adam : public Optimizer {
 class AdamW : public Adam {
  public:
   explicit AdamW(std::vector<NamedTensor> parameters, const AdamOptions& options = {.weight_decay = 1e-2});
+};
+
+struct AdagradOptions {
+  double lr = 1e-2;
+  double lr_decay = 0;      ///< lr / (1 + steps before * lr_decay)
+  double weight_decay = 0;  ///< times the weights, added to the gradient
+  double initial_accumulator_value = 0;
+  double eps = 1e-10;
+  bool allow_missing_grad = false;
+};
+/// Duchi, Hazan and Singer 2011 (JMLR 12, "Adaptive Subgradient Methods"): each weight's rate falls with the root of
+/// the sum of its squared gradients. PyTorch's update.
+class Adagrad : public Optimizer {
+ public:
+  explicit Adagrad(std::vector<NamedTensor> parameters, const AdagradOptions& options = {});
+
+ private:
+  struct Squares {
+    Tensor sum;
+    std::int64_t steps = 0;
+  };
+  void update(std::size_t i, Tensor& parameter, const Tensor& gradient) override;
+  AdagradOptions options_;
+  std::vector<Squares> squares_;
+};
+
+struct RMSpropOptions {
+  double lr = 1e-2;
+  double alpha = 0.99;  ///< share of the old mean square that stays
+  double eps = 1e-8;
+  double weight_decay = 0;  ///< times the weights, added to the gradient
+  double momentum = 0;
+  bool centered = false;  ///< divide by the deviation instead of the root mean square (Graves 2013, arXiv:1308.0850)
+  bool allow_missing_grad = false;
+};
+/// Hinton 2012 (lecture 6e of "Neural Networks for Machine Learning"): gradients over the root of their running mean
+/// square. PyTorch's update.
+class RMSprop : public Optimizer {
+ public:
+  explicit RMSprop(std::vector<NamedTensor> parameters, const RMSpropOptions& options = {});
+
+ private:
+  struct Moments {
+    Tensor square;
+    Tensor mean;      // empty unless centered
+    Tensor velocity;  // empty without momentum
+  };
+  void update(std::size_t i, Tensor& parameter, const Tensor& gradient) override;
+  RMSpropOptions options_;
+  std::vector<Moments> moments_;
+};
+
+struct LionOptions {
+  double lr = 1e-4;
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double weight_decay = 0;  ///< taken off the weights, times lr
+  bool allow_missing_grad = false;
+};
+/// Chen et al. 2023 (arXiv:2302.06675), algorithm 2: steps of one size along the sign of the momentum.
+class Lion : public Optimizer {
+ public:
+  explicit Lion(std::vector<NamedTensor> parameters, const LionOptions& options = {});
+
+ private:
+  void update(std::size_t i, Tensor& parameter, const Tensor& gradient) override;
+  LionOptions options_;
+  std::vector<Tensor> momenta_;
 };
 
 /// Scales all gradients down together so that their common 2-norm is at most max_norm; returns the norm before.

@@ -112,6 +112,73 @@ TEST_CASE("optimizers follow PyTorch's updates") {
   }
 }
 
+// The same six steps, also printed by PyTorch 2.15.
+TEST_CASE("Adagrad and RMSprop follow PyTorch's updates") {
+  SUBCASE("Adagrad") {
+    check_training(maker<Adagrad>(AdagradOptions{.lr = 0.1}),
+                   {0.7249106187367194, -1.5983026945926835, 1.6946601855747128, 0.33907841216379825,
+                    -0.9349188878655718, 1.2411154146803458, -0.2105955486048272, -0.5807377960277623});
+  }
+  SUBCASE("Adagrad with every option") {
+    check_training(
+        maker<Adagrad>(AdagradOptions{
+            .lr = 0.1, .lr_decay = 0.05, .weight_decay = 0.02, .initial_accumulator_value = 0.3, .eps = 1e-6}),
+        {0.6548898333816126, -1.5544655784068804, 1.7166926191951397, 0.29420178302378763, -0.831726099263311,
+         1.2574546703877467, -0.11944842791163782, -0.5480313352039033});
+  }
+  SUBCASE("RMSprop") {
+    check_training(maker<RMSprop>(RMSpropOptions{.lr = 0.01}),
+                   {0.7262125059737299, -1.6002466498078594, 1.6931016431125727, 0.33990214516664546,
+                    -0.9353955479607885, 1.240020288297845, -0.21185087501618838, -0.5823542564370927});
+  }
+  SUBCASE("RMSprop with momentum") {
+    check_training(maker<RMSprop>(RMSpropOptions{.lr = 0.01, .momentum = 0.8}),
+                   {0.8674981192034739, -2.3549388987410564, 1.171576671251404, 0.6518920020735416, -1.8201270864428738,
+                    0.8005678316685864, -0.91569708156078, -0.5000980322131042});
+  }
+  SUBCASE("RMSprop with every option") {
+    check_training(maker<RMSprop>(RMSpropOptions{
+                       .lr = 0.01, .alpha = 0.9, .eps = 1e-6, .weight_decay = 0.02, .momentum = 0.8, .centered = true}),
+                   {0.6035619634729198, -1.608183603834287, 1.6581931094949813, 0.26347064094586087, -0.930693465338283,
+                    1.1919782504114569, -0.2040238303543622, -0.45447949962485695});
+  }
+}
+
+// arXiv:2302.06675, algorithm 2: c = beta1 m + (1 - beta1) g; p -= lr (sign(c) + decay p); m = beta2 m + (1 - beta2) g
+TEST_CASE("Lion follows its paper") {
+  const double lr = 0.03, beta1 = 0.8, beta2 = 0.95, decay = 0.1;
+  std::vector<double> p = {0.5, -1.25, 2.0, 0.03125, -0.75, 1.5, 0.25, -0.5};
+  std::vector<double> m(p.size());
+  for (int t = 0; t < 6; ++t) {
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const double g = i < 6 ? p[i] * p[i] - 0.25 * t : 2 * p[i] + 0.5 * t;
+      const double c = beta1 * m[i] + (1 - beta1) * g;
+      p[i] -= lr * ((c > 0) - (c < 0) + decay * p[i]);
+      m[i] = beta2 * m[i] + (1 - beta2) * g;
+    }
+  }
+  check_training(maker<Lion>(LionOptions{.lr = lr, .beta1 = beta1, .beta2 = beta2, .weight_decay = decay}), p);
+  const Tensor still = leaf(tensor({1.5, 2}));
+  Lion lion({{"still", still}}, {.lr = 0.5});
+  still.backward({.gradient = tensor({0, std::nan("")})});
+  lion.step();
+  CHECK(still.at({0}) == 1.5);
+  CHECK(std::isnan(still.at({1})));
+}
+
+TEST_CASE("Adagrad, RMSprop and Lion refuse numbers without sense") {
+  const std::vector<NamedTensor> w = {{"w", leaf(ones({2}))}};
+  CHECK_THROWS_WITH_AS(Adagrad(w, {.lr_decay = -1}), "Adagrad: lr_decay -1 must be finite and not negative",
+                       ValueError);
+  CHECK_THROWS_WITH_AS(Adagrad(w, {.eps = 0}), "Adagrad: eps 0 must be finite and above 0", ValueError);
+  CHECK_THROWS_AS(Adagrad(w, {.initial_accumulator_value = -1}), ValueError);
+  CHECK_THROWS_WITH_AS(RMSprop(w, {.alpha = 1}), "RMSprop: alpha 1 must be in [0, 1)", ValueError);
+  CHECK_THROWS_AS(RMSprop(w, {.momentum = -0.5}), ValueError);
+  CHECK_THROWS_WITH_AS(Lion(w, {.beta2 = 1}), "Lion: beta2 1 must be in [0, 1)", ValueError);
+  CHECK_THROWS_AS(Lion(w, {.lr = -1}), ValueError);
+  CHECK_THROWS_AS(Lion({}, {}), ValueError);
+}
+
 TEST_CASE("Adam agrees with its formula at every length and thread count") {
   for (const Index n : {1, 7, 8, 31, 64, 1000, 70001}) {
     CAPTURE(n);
