@@ -13,25 +13,25 @@ namespace {
 
 void heading(const char* text) { fmt::print("\n{}\n\n", text); }
 
-// softplus(x) = log(1 + exp(x)), computed here element by element. Its derivative is sigmoid(x).
-Tensor softplus_values(const Tensor& x) {
+// log_cosh(x) = log(cosh(x)), computed here element by element. Its derivative is tanh(x).
+Tensor log_cosh_values(const Tensor& x) {
   Tensor y = th::empty(x.shape(), x.dtype());
   const auto from = x.read<double>();
   const auto to = y.write<double>();
-  for (std::size_t i = 0; i < from.size(); ++i) to[i] = std::log1p(std::exp(from[i]));
+  for (std::size_t i = 0; i < from.size(); ++i) to[i] = std::log(std::cosh(from[i]));
   return y;
 }
 
 // An operation is a kernel and a rule. Rules are written with operations, so that second derivatives follow.
-Tensor softplus(const Tensor& x) {
-  return th::record("softplus", softplus_values(x), {&x}, {&x},
-                    [](th::Backward& back) { back.to(0, back.gradient() * th::sigmoid(back.saved(0))); });
+Tensor log_cosh(const Tensor& x) {
+  return th::record("log_cosh", log_cosh_values(x), {&x}, {&x},
+                    [](th::Backward& back) { back.to(0, back.gradient() * th::tanh(back.saved(0))); });
 }
 
-// The same with a slip: tanh where sigmoid was meant. It runs, it trains a little, and it is wrong.
-Tensor softplus_with_a_slip(const Tensor& x) {
-  return th::record("softplus", softplus_values(x), {&x}, {&x},
-                    [](th::Backward& back) { back.to(0, back.gradient() * th::tanh(back.saved(0))); });
+// The same with a slip: sigmoid where tanh was meant. It runs, it trains a little, and it is wrong.
+Tensor log_cosh_with_a_slip(const Tensor& x) {
+  return th::record("log_cosh", log_cosh_values(x), {&x}, {&x},
+                    [](th::Backward& back) { back.to(0, back.gradient() * th::sigmoid(back.saved(0))); });
 }
 
 }  // namespace
@@ -40,14 +40,14 @@ int main() {
   const Tensor x = th::NumpyRandom(1).randn({3, 4});
 
   heading("The right rule");
-  const auto right = [](const std::vector<Tensor>& in) { return softplus(in[0]); };
+  const auto right = [](const std::vector<Tensor>& in) { return log_cosh(in[0]); };
   fmt::print("{}", th::gradcheck(right, {x}).table());
 
   heading("Its second derivative");
   fmt::print("{}", th::gradgradcheck(right, {x}).table());
 
   heading("The wrong rule: the table shows the worst element and both values");
-  const auto wrong = [](const std::vector<Tensor>& in) { return softplus_with_a_slip(in[0]); };
+  const auto wrong = [](const std::vector<Tensor>& in) { return log_cosh_with_a_slip(in[0]); };
   fmt::print("{}", th::gradcheck(wrong, {x}).table());
 
   heading("A kink is no mistake: relu bends at 0, so no slope can be compared there");
