@@ -21,7 +21,7 @@ Tensor index(const Tensor& x, const std::vector<Tensor>& ids);
 Tensor scatter(const Tensor& x, int axis, const Tensor& index, const Tensor& values);
 /// The same with values added to x, f32 or f64.
 Tensor scatter_add(const Tensor& x, int axis, const Tensor& index, const Tensor& values);
-/// x with `value` where mask (bool, broadcasts to x) is true.
+/// x with `value` where mask (bool, broadcasts to x) is true. Throws ValueError for a value that an i64 cannot hold.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 /// The elements of x where mask (bool, broadcasts to x) is true, in row-major order -> [count].
 Tensor masked_select(const Tensor& x, const Tensor& mask);

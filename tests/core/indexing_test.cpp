@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <cmath>
+
 #include <doctest/doctest.h>
 
 #include <tapehead/error.h>
@@ -106,6 +108,10 @@ TEST_CASE("indexing: what is wrong is named") {
                        "scatter_add: index [1, 2] and values [2, 1] must have one shape", ShapeError);
   CHECK_THROWS_AS(scatter(table(), 0, zeros({1, 4}, DType::i64), ones({1, 4})), ShapeError);
   CHECK_THROWS_WITH_AS(masked_fill(table(), flags({1, 0}), 0), doctest::Contains("masked_fill"), ShapeError);
+  CHECK_THROWS_WITH_AS(masked_fill(to(table(), DType::i64), flags({1, 0, 1}), 0.5),
+                       "masked_fill: value 0.5 has no place in x, which is i64", ValueError);
+  CHECK_THROWS_AS(masked_fill(to(table(), DType::i64), flags({1, 0, 1}), -INFINITY), ValueError);
+  CHECK(values(masked_fill(ids({3, 4, 5}), flags({1, 0, 1}), -100)) == std::vector<double>{-100, 4, -100});
   CHECK_THROWS_WITH_AS(masked_select(ones({3}), to(table(), DType::boolean)),
                        "masked_select: mask [3, 3] must broadcast to x [3]", ShapeError);
   CHECK_THROWS_WITH_AS(masked_select(table(), table()), "masked_select: mask must be bool, is f32", DTypeError);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Operations that pick elements by number.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -276,6 +277,9 @@ Tensor scatter_add(const Tensor& x, int axis, const Tensor& index, const Tensor&
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
   check_mask("masked_fill", x, mask);
+  if (x.dtype() == DType::i64 && !(value == std::trunc(value) && std::abs(value) < 0x1p63)) {
+    throw ValueError(fmt::format("masked_fill: value {} has no place in x, which is i64", value));
+  }
   return where(mask, full({}, value, x.dtype()), x);
 }
 
