@@ -140,6 +140,11 @@ Check along(const Program& program, const std::vector<Tensor>& leaves, const std
     const double allowed = 1e-8 * (1 + height) + 1e-6 * std::abs(slope);
     if (std::abs(slope - before) <= 0.3 * allowed) {
       if (std::abs(slope - analytic) <= allowed) return {};
+      // A bend at the point itself, or nearer than any step, gives the mean of two slopes for every step. The slopes on
+      // both sides then stay apart, while those of a smooth function meet as the step shrinks.
+      const auto gap = [&](double h) { return std::abs(at(h) - 2 * at(0) + at(-h)) / h; };
+      const double near = gap(1e-6);
+      if (near > 0.5 * gap(1e-5) && near > 0.1 * std::abs(slope - analytic)) return {Verdict::undecided, ""};
       return {Verdict::fails, fmt::format("the tape says {}, differences say {}", analytic, slope)};
     }
     before = slope;
