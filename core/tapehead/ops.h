@@ -8,6 +8,7 @@
 
 #include <initializer_list>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include <tapehead/losses.h>
@@ -119,8 +120,30 @@ Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 /// Extremes over axes (also of i64); NaN wins, equal winners share the gradient evenly. Throws ValueError over nothing.
 Tensor max(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 Tensor min(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
-/// Index (i64) of the first largest element along an axis; a NaN counts as largest. Throws ValueError over nothing.
+/// Index (i64) of the first largest or smallest element along an axis; a NaN wins. Throws ValueError over nothing.
 Tensor argmax(const Tensor& x, int axis = -1, bool keepdim = false);
+Tensor argmin(const Tensor& x, int axis = -1, bool keepdim = false);
+/// Product over axes; 1 over nothing. f32, f64, i64. Gradients are right beside any number of zeros.
+Tensor prod(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
+/// log(sum(exp(x))) over axes, the maximum taken off first; -inf over nothing and where all elements are -inf, with
+/// gradient 0 there.
+Tensor logsumexp(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
+
+/// l1: sum(|x|). l2: sqrt(sum(x^2)); f32 is squared and added up in f64.
+enum class Norm { l1, l2 };
+/// Norm of the vectors along axes; the gradient at 0 is 0. Throws ValueError over nothing.
+Tensor norm(const Tensor& x, Norm order = Norm::l2, const Axes& axes = {}, bool keepdim = false);
+
+struct VarianceOptions {
+  double correction = 1;  ///< what is taken off the count of elements before it divides
+  bool keepdim = false;
+};
+/// sum((x - mean(x))^2) / (count - correction) over axes: PyTorch's var. Throws ValueError unless count > correction.
+Tensor variance(const Tensor& x, const Axes& axes = {}, const VarianceOptions& options = {});
+/// Its square root, which others call std; the gradient is 0 where all elements are equal.
+Tensor standard_deviation(const Tensor& x, const Axes& axes = {}, const VarianceOptions& options = {});
+/// result[i] = x[0] + ... + x[i] along an axis. f32, f64, i64; f32 is added up in f64.
+Tensor cumsum(const Tensor& x, int axis = -1);
 /// Sums the axes that broadcasting `shape` to x's shape would add or stretch. Throws ShapeError if it would not.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
@@ -135,6 +158,12 @@ struct MatmulOptions {
 Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {});
 /// x weight^T + bias. x [..., in], weight [out, in], bias [out] or an empty Tensor -> [..., out]
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+
+/// Einstein's sum: "bij,bjk->bik" names the axes of each operand and of the result by letters; letters that the result
+/// lacks are summed over, a letter twice on one operand takes the diagonal. Without "->" the result has the letters
+/// that occur once, in alphabetical order. Operands are multiplied from left to right, each pair by one matmul.
+/// Throws ValueError for an equation that makes no sense, ShapeError naming letter and sizes where sizes differ.
+Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands);
 
 // Shapes (any dtype) -------------------------------------------------------------------------------------------------
 
@@ -170,6 +199,36 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape);
 /// The elements on and below (tril) or above (triu) the given diagonal of the last two axes, 0 elsewhere.
 Tensor tril(const Tensor& x, Index diagonal = 0);
 Tensor triu(const Tensor& x, Index diagonal = 0);
+
+/// The order of elements along axes (none given means all) turned round.
+Tensor flip(const Tensor& x, const Axes& axes = {});
+/// Elements moved by `shift` places along an axis; what leaves at one end comes back at the other.
+Tensor roll(const Tensor& x, Index shift, int axis = -1);
+
+/// How many elements are put in before and after an axis.
+struct Padding {
+  Index before = 0;
+  Index after = 0;
+};
+/// x with `value` around it; one padding for each of the last axes, in their order. Throws ShapeError for more
+/// paddings than axes, ValueError for a negative one: slice() takes away.
+Tensor pad(const Tensor& x, const std::vector<Padding>& paddings, double value = 0);
+/// NumPy's tile: copies of x side by side, as many along each of the last axes as `repeats` says; more repeats than
+/// axes add axes in front. Throws ValueError for a negative number.
+Tensor tile(const Tensor& x, const std::vector<Index>& repeats);
+/// Each element along an axis `repeats` times in a row. Throws ValueError for a negative number.
+Tensor repeat_interleave(const Tensor& x, Index repeats, int axis = -1);
+
+// Order (any dtype) --------------------------------------------------------------------------------------------------
+
+struct SortResult {
+  Tensor values;   ///< recorded; gradients go back to where the values were
+  Tensor indices;  ///< i64: where along the axis each value was
+};
+/// Elements along an axis in order; equal ones stay in theirs, and a NaN counts as largest.
+SortResult sort(const Tensor& x, int axis = -1, bool descending = false);
+/// The first k of sort(x, axis, largest). Throws ValueError for k outside [0, size].
+SortResult topk(const Tensor& x, Index k, int axis = -1, bool largest = true);
 
 // Lookups ------------------------------------------------------------------------------------------------------------
 

@@ -243,6 +243,7 @@ const std::vector<Entry>& entries() {
     add_products(out);
     add_functions(out);
     add_shapes(out);
+    add_rearrangements(out);
     add_lookups(out);
     add_indexing(out);
     add_losses(out);

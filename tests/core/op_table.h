@@ -65,6 +65,7 @@ Entry reduction(const std::string& name, const Reducer& f, bool over_nothing);
 
 void add_functions(std::vector<Entry>& table);
 void add_shapes(std::vector<Entry>& table);
+void add_rearrangements(std::vector<Entry>& table);
 void add_lookups(std::vector<Entry>& table);
 void add_indexing(std::vector<Entry>& table);
 void add_losses(std::vector<Entry>& table);

@@ -51,7 +51,7 @@ std::set<std::string> declared_in(const char* header) {
   REQUIRE(file.good());
   std::set<std::string> names;
   for (std::string line; std::getline(file, line);) {
-    for (const std::string_view type : {"Tensor ", "AttentionResult "}) {
+    for (const std::string_view type : {"Tensor ", "AttentionResult ", "SortResult "}) {
       if (!line.starts_with(type)) continue;
       const std::string name = line.substr(type.size(), line.find('(') - type.size());
       if (line.find('(') != std::string::npos) names.insert(name);
@@ -75,8 +75,8 @@ double distance(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 TEST_CASE("every declared operation has an entry in the table") {
-  const std::set<std::string> no_gradient = {"equal",   "not_equal",     "less",   "less_equal",
-                                             "greater", "greater_equal", "argmax", "one_hot"};
+  const std::set<std::string> no_gradient = {"equal",         "not_equal", "less",   "less_equal", "greater",
+                                             "greater_equal", "argmax",    "argmin", "one_hot"};
   std::set<std::string> names;
   for (const Entry& entry : entries()) CHECK_MESSAGE(names.insert(entry.name).second, entry.name, " is entered twice");
   std::set<std::string> declared = declared_in("ops.h");

@@ -78,15 +78,19 @@ HWY_AFTER_NAMESPACE();
 
 #include <tapehead/detail/kernel.h>
 #include <tapehead/detail/parallel.h>
+#include <tapehead/detail/reduction.h>
 #include <tapehead/error.h>
 #include <tapehead/ops.h>
 
 namespace tapehead {
 namespace {
 
+using detail::check_not_empty;
 using detail::data;
 using detail::fresh;
 using detail::parallel_ranges;
+using detail::plan_reduction;
+using detail::ReductionPlan;
 
 HWY_EXPORT(sums_kernels);
 
@@ -183,35 +187,9 @@ void choose_middle(const T* x, Index outer, Index size, Index inner, T* y, Choos
   });
 }
 
-struct Plan {
-  std::vector<int> axes;  // reduced ones, sorted, from the front
-  Shape kept;             // x's shape with reduced axes of size 1
-  Shape result;           // what the caller gets
-  Index count = 1;        // elements that go into one of the result
-};
-
-Plan plan(const char* op, const Tensor& x, const Axes& axes, bool keepdim) {
-  Plan p;
-  p.axes = normalize_axes(op, axes.values(), x.rank());
-  p.kept = x.shape();
-  std::vector<Index> sizes;
-  std::size_t next = 0;
-  for (int axis = 0; axis < x.rank(); ++axis) {
-    const bool reduced = next < p.axes.size() && p.axes[next] == axis;
-    if (reduced) {
-      ++next;
-      p.count *= x.shape()[axis];
-      p.kept = p.kept.with(axis, 1);
-    }
-    if (!reduced || keepdim) sizes.push_back(reduced ? 1 : x.shape()[axis]);
-  }
-  p.result = Shape(std::span<const Index>(sizes));
-  return p;
-}
-
 // Reduces runs of neighbouring axes, the last run first, each as the middle of [outer, size, inner].
 template <class T, class Middle>
-Tensor fold(const Tensor& x, const Plan& p, Middle middle) {
+Tensor fold(const Tensor& x, const ReductionPlan& p, Middle middle) {
   if (p.axes.empty()) {
     Tensor y = empty(p.result, x.dtype());
     std::copy_n(data<T>(x), x.numel(), fresh<T>(y));
@@ -235,15 +213,9 @@ Tensor fold(const Tensor& x, const Plan& p, Middle middle) {
   return now;
 }
 
-void check_not_empty(const char* op, const Tensor& x, const Plan& p) {
-  if (p.count == 0) {
-    throw ValueError(fmt::format("{}: x {} has no elements along the reduced axes", op, to_string(x.shape())));
-  }
-}
-
 template <class Choose>
 Tensor extreme(const char* op, const Tensor& x, const Axes& axes, bool keepdim, Choose choose) {
-  const Plan p = plan(op, x, axes, keepdim);
+  const ReductionPlan p = plan_reduction(op, x, axes, keepdim);
   check_not_empty(op, x, p);
   if (x.dtype() == DType::boolean) throw_dtype(op, "x", x.dtype(), "f32, f64 or i64; convert it with to()");
   Tensor y = visit_any(x.dtype(), [&](auto zero) {
@@ -260,10 +232,39 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, bool keepdim, 
   });
 }
 
+// Index of the first element that no other wins against; a NaN wins against every number.
+template <class Wins>
+Tensor arg_extreme(const char* op, const Tensor& x, int axis, bool keepdim, Wins wins) {
+  const ReductionPlan p = plan_reduction(op, x, axis, keepdim);
+  check_not_empty(op, x, p);
+  const int at = p.axes[0];
+  const Index size = x.shape()[at];
+  const Index inner = x.shape().numel(at + 1, x.rank());
+  Tensor y = empty(p.result, DType::i64);
+  visit_any(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* from = data<T>(x);
+    Index* out = fresh<Index>(y);
+    parallel_ranges(y.numel(), size, [&](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i) {
+        const T* row = from + i / inner * size * inner + i % inner;
+        Index best = 0;
+        for (Index r = 1; r < size; ++r) {
+          const T value = row[r * inner];
+          const T top = row[best * inner];
+          if (top == top && (wins(value, top) || value != value)) best = r;
+        }
+        out[i] = best;
+      }
+    });
+  });
+  return y;
+}
+
 }  // namespace
 
 Tensor sum(const Tensor& x, const Axes& axes, bool keepdim) {
-  const Plan p = plan("sum", x, axes, keepdim);
+  const ReductionPlan p = plan_reduction("sum", x, axes, keepdim);
   if (x.dtype() == DType::boolean) throw_dtype("sum", "x", x.dtype(), "f32, f64 or i64; convert it with to()");
   Tensor y = visit_any(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -280,7 +281,7 @@ Tensor sum(const Tensor& x, const Axes& axes, bool keepdim) {
 
 Tensor mean(const Tensor& x, const Axes& axes, bool keepdim) {
   detail::check_floating("mean", "x", x);
-  const Plan p = plan("mean", x, axes, keepdim);
+  const ReductionPlan p = plan_reduction("mean", x, axes, keepdim);
   check_not_empty("mean", x, p);
   return sum(x, axes, keepdim) / static_cast<double>(p.count);
 }
@@ -294,30 +295,11 @@ Tensor min(const Tensor& x, const Axes& axes, bool keepdim) {
 }
 
 Tensor argmax(const Tensor& x, int axis, bool keepdim) {
-  const Plan p = plan("argmax", x, axis, keepdim);
-  check_not_empty("argmax", x, p);
-  const int at = p.axes[0];
-  const Index size = x.shape()[at];
-  const Index inner = x.shape().numel(at + 1, x.rank());
-  Tensor y = empty(p.result, DType::i64);
-  visit_any(x.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const T* from = data<T>(x);
-    Index* out = fresh<Index>(y);
-    parallel_ranges(y.numel(), size, [&](Index begin, Index end) {
-      for (Index i = begin; i < end; ++i) {
-        const T* row = from + i / inner * size * inner + i % inner;
-        Index best = 0;
-        for (Index r = 1; r < size; ++r) {
-          const T value = row[r * inner];
-          const T top = row[best * inner];
-          if (top == top && (value > top || value != value)) best = r;
-        }
-        out[i] = best;
-      }
-    });
-  });
-  return y;
+  return arg_extreme("argmax", x, axis, keepdim, [](auto value, auto top) { return value > top; });
+}
+
+Tensor argmin(const Tensor& x, int axis, bool keepdim) {
+  return arg_extreme("argmin", x, axis, keepdim, [](auto value, auto top) { return value < top; });
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
