@@ -19,7 +19,7 @@ void show(const char* name, const Tensor& values) { fmt::print("\n{}\n{}\n", nam
 
 Tensor corner(const Tensor& x) { return th::select(th::select(x, 0, 0), 0, 0); }
 
-double variance(const Tensor& x) { return th::mean(th::pow(x - th::mean(x), 2)).item(); }
+double variance_of(const Tensor& x) { return th::mean(th::pow(x - th::mean(x), 2)).item(); }
 
 // A mask says what its numbers mean. Here True is a place to look at.
 void batched_with_causal_mask() {
@@ -79,9 +79,9 @@ void step_by_step() {
   const double d_k = 8, infinity = std::numeric_limits<double>::infinity();
 
   show("q k^T", scores);
-  fmt::print("variance {:.7f}\n", variance(scores));
+  fmt::print("variance {:.7f}\n", variance_of(scores));
   const Tensor scaled = scores / std::sqrt(d_k);
-  fmt::print("after scaling by sqrt(d_k) {:.7f}\n", variance(scaled));
+  fmt::print("after scaling by sqrt(d_k) {:.7f}\n", variance_of(scaled));
   Tensor mask = th::tril(th::ones({4, 4}, DType::f64));
   show("mask", mask);
   mask = th::where(th::equal(mask, th::zeros({}, DType::f64)), th::full({}, -infinity, DType::f64),
