@@ -2,6 +2,10 @@
 #include "core/op_table.h"
 
 #include <cmath>
+#include <fstream>
+#include <stdexcept>
+
+#include <fmt/format.h>
 
 #include <tapehead/ops.h>
 
@@ -233,6 +237,34 @@ void add_products(std::vector<Entry>& table) {
 }
 
 }  // namespace
+
+namespace {
+
+// The names of the functions that a header declares at the start of a line.
+std::set<std::string> declared_in(const char* header) {
+  std::ifstream file(std::string(TAPEHEAD_SOURCE_DIR "/core/tapehead/") + header);
+  if (!file.good()) throw std::runtime_error(fmt::format("cannot read {}", header));
+  std::set<std::string> names;
+  for (std::string line; std::getline(file, line);) {
+    for (const std::string_view type : {"Tensor ", "AttentionResult ", "SortResult "}) {
+      if (!line.starts_with(type)) continue;
+      const std::string name = line.substr(type.size(), line.find('(') - type.size());
+      if (line.find('(') != std::string::npos) names.insert(name);
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+std::set<std::string> differentiable_operations() {
+  static const std::set<std::string> no_gradient = {"equal",         "not_equal", "less",   "less_equal", "greater",
+                                                    "greater_equal", "argmax",    "argmin", "one_hot"};
+  std::set<std::string> names = declared_in("ops.h");
+  for (const char* header : {"attention.h", "indexing.h", "losses.h", "rotary.h"}) names.merge(declared_in(header));
+  for (const std::string& name : no_gradient) names.erase(name);
+  return names;
+}
 
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> table = [] {

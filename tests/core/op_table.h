@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,9 @@ struct Entry {
   WrongType wrong_type = WrongType::whole;
   std::vector<Case> cases = {};
 };
+
+/// The operations that the public headers declare, without those that have no gradient: what must have an entry.
+std::set<std::string> differentiable_operations();
 
 /// All entries.
 const std::vector<Entry>& entries();

@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Breaks one line of a copy of the library at a time and expects core_test to fail. The last line is "N of N caught".
+# usage: sh tests/faults/run.sh SOURCE FOLDER [WORD]     WORD: only faults whose title holds it
+set -eu
+source=$1 folder=$2 word=${3:-}
+rm -rf "$folder/tree" "$folder/whole"
+mkdir -p "$folder/tree"
+for part in CMakeLists.txt LICENSE core layers examples tests; do
+  cp -R "$source/$part" "$folder/tree/"
+done
+cp -R "$folder/tree" "$folder/whole" # the source may be edited while this runs
+list=$folder/whole/tests/faults/faults.txt
+# Without optimisation and for one instruction set, building the faulty file takes seconds.
+cmake -S "$folder/tree" -B "$folder/build" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_COMPILE_WARNING_AS_ERROR=OFF \
+  "-DCMAKE_CXX_FLAGS=-O0 -g0 -DHWY_COMPILE_ONLY_STATIC" >"$folder/log" 2>&1 || { cat "$folder/log" >&2; exit 1; }
+
+build() { cmake --build "$folder/build" --target core_test --parallel >"$folder/log" 2>&1; }
+holds() { timeout 300 "$folder/build/tests/core_test" --abort-after=1 >"$folder/log" 2>&1; }
+{ build && holds; } || { tail -n 30 "$folder/log" >&2; echo "the tests fail without a fault" >&2; exit 1; }
+
+# One line of the copy with the text of "-" replaced by that of "+"; it must be there once.
+replace() {
+  OLD=$2 NEW=$3 awk '
+    BEGIN { old = ENVIRON["OLD"]; new = ENVIRON["NEW"] }
+    (at = index($0, old)) { ++found; $0 = substr($0, 1, at - 1) new substr($0, at + length(old)) }
+    { print }
+    END { exit found != 1 }' "$1"
+}
+
+all=0 caught=0
+while IFS= read -r title; do
+  case $title in '' | '#'*) continue ;; esac
+  IFS= read -r old
+  IFS= read -r new
+  case $title in *"$word"*) ;; *) continue ;; esac
+  all=$((all + 1))
+  file=core/tapehead/${title%%:*}
+  if ! replace "$folder/whole/$file" "${old#- }" "${new#+ }" >"$folder/tree/$file"; then
+    echo "does not fit: $title"
+  elif ! build; then
+    echo "does not compile: $title"
+  elif holds; then
+    echo "MISSED: $title"
+  else
+    caught=$((caught + 1))
+    echo "caught by \"$(sed -n 's/^TEST CASE:  //p' "$folder/log" | tail -n 1)\": $title"
+  fi
+  cp "$folder/whole/$file" "$folder/tree/$file"
+done <"$list"
+echo "$caught of $all caught"
+[ "$all" -gt 0 ] && [ "$caught" -eq "$all" ]
