@@ -5,6 +5,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <tapehead/detail/kernel_pair.h>
 #include <tapehead/detail/simd-inl.h>
 
 #ifndef TAPEHEAD_OPTIM_KERNELS
@@ -129,13 +130,9 @@ constexpr OptimKernels<T> table() {
   return {adam<T>, sgd<T>, sgd_momentum<T>, sum_squares<T>, scale<T>};
 }
 
-const OptimKernels<float>* optim_f32() {
-  static constexpr OptimKernels<float> kernels = table<float>();
-  return &kernels;
-}
-const OptimKernels<double>* optim_f64() {
-  static constexpr OptimKernels<double> kernels = table<double>();
-  return &kernels;
+const detail::KernelPair<OptimKernels>* optim_kernels() {
+  static constexpr detail::KernelPair<OptimKernels> both{table<float>(), table<double>()};
+  return &both;
 }
 
 }  // namespace
@@ -160,18 +157,12 @@ namespace {
 using detail::data;
 using detail::fresh;
 
-HWY_EXPORT(optim_f32);
-HWY_EXPORT(optim_f64);
+HWY_EXPORT(optim_kernels);
 
 template <class T>
-const OptimKernels<T>& kernels() {
-  if constexpr (sizeof(T) == 4) {
-    static const OptimKernels<T>* const chosen = HWY_DYNAMIC_DISPATCH(optim_f32)();
-    return *chosen;
-  } else {
-    static const OptimKernels<T>* const chosen = HWY_DYNAMIC_DISPATCH(optim_f64)();
-    return *chosen;
-  }
+const OptimKernels<T>& kernels(T) {
+  static const auto* const chosen = HWY_DYNAMIC_DISPATCH(optim_kernels)();
+  return chosen->of(T{});
 }
 
 void check_rate(const char* name, double lr) {
@@ -296,7 +287,7 @@ void SGD::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
                      options_.nesterov ? static_cast<T>(options_.momentum) : T{0}};
     if (velocities_.empty()) {
       detail::parallel_ranges(parameter.numel(), 1,
-                              [&](Index begin, Index end) { kernels<T>().sgd(p + begin, g + begin, end - begin, by); });
+                              [&](Index begin, Index end) { kernels(T{}).sgd(p + begin, g + begin, end - begin, by); });
       return;
     }
     Velocity& velocity = velocities_[i];
@@ -304,7 +295,7 @@ void SGD::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
     velocity.started = true;
     T* v = fresh<T>(velocity.value);
     detail::parallel_ranges(parameter.numel(), 2, [&](Index begin, Index end) {
-      kernels<T>().sgd_momentum(p + begin, g + begin, v + begin, end - begin, by);
+      kernels(T{}).sgd_momentum(p + begin, g + begin, v + begin, end - begin, by);
     });
   });
 }
@@ -344,7 +335,7 @@ void Adam::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
     const T* g = data<T>(gradient);
     T* m = fresh<T>(moments.first);
     T* v = fresh<T>(moments.second);
-    const auto kernel = kernels<T>().adam;
+    const auto kernel = kernels(T{}).adam;
     detail::parallel_ranges(parameter.numel(), 4, [&](Index begin, Index end) {
       kernel(p + begin, g + begin, m + begin, v + begin, end - begin, by);
     });
@@ -370,7 +361,7 @@ double clip_grad_norm(const std::vector<NamedTensor>& parameters, double max_nor
       const Index piece = detail::chunk_size(n, 1);
       std::vector<double> partial(static_cast<std::size_t>((n + piece - 1) / piece));
       detail::parallel_ranges(n, 1, [&](Index begin, Index end) {
-        partial[static_cast<std::size_t>(begin / piece)] = kernels<T>().sum_squares(x + begin, end - begin);
+        partial[static_cast<std::size_t>(begin / piece)] = kernels(T{}).sum_squares(x + begin, end - begin);
       });
       for (const double sum : partial) squares += sum;
     });
@@ -384,7 +375,7 @@ double clip_grad_norm(const std::vector<NamedTensor>& parameters, double max_nor
       Tensor target(detail::Ref<detail::TensorBody>::share(gradient));
       T* x = static_cast<T*>(target.mark_written("clip_grad_norm"));
       detail::parallel_ranges(target.numel(), 1, [&](Index begin, Index end) {
-        kernels<T>().scale(x + begin, end - begin, static_cast<T>(factor));
+        kernels(T{}).scale(x + begin, end - begin, static_cast<T>(factor));
       });
     });
   }

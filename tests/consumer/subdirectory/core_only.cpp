@@ -7,6 +7,4 @@
 #error "Tapehead::core sees the headers of layers/"
 #endif
 
-int main() {
-  return tapehead::zeros({2, 3}).numel() == 6 && tapehead::kVersion[0] != '\0' ? 0 : 1;
-}
+int main() { return tapehead::zeros({2, 3}).numel() == 6 && tapehead::kVersion[0] != '\0' ? 0 : 1; }
