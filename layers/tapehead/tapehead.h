@@ -14,6 +14,7 @@
 #include <tapehead/linear.h>
 #include <tapehead/losses.h>
 #include <tapehead/module.h>
+#include <tapehead/npy.h>
 #include <tapehead/ops.h>
 #include <tapehead/optim.h>
 #include <tapehead/random.h>
