@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <thread>
@@ -42,6 +43,19 @@ TEST_CASE("a freed block is the next of its size") {
     CHECK(empty({n}).read<float>().data() == first);
     const Tensor held = empty({n});
     CHECK(empty({n}).read<float>().data() != held.read<float>().data());
+  }
+}
+#endif
+
+#ifdef TAPEHEAD_POOL_FILLS
+TEST_CASE("with sanitizers new memory is no number, no index and no bool") {
+  for (const Index n : {1, 40, 5000, 1 << 20}) {
+    CAPTURE(n);
+    zeros({n}, DType::f64);  // dirties what may come back
+    const Tensor wide = empty({n}, DType::f64), narrow = empty({n}), index = empty({n}, DType::i64);
+    CHECK(std::ranges::all_of(wide.read<double>(), [](double value) { return std::isnan(value); }));
+    CHECK(std::ranges::all_of(narrow.read<float>(), [](float value) { return std::isnan(value); }));
+    CHECK(std::ranges::all_of(index.read<Index>(), [](Index value) { return value > Index{1} << 62; }));
   }
 }
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <tapehead/detail/pool.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -27,6 +28,9 @@
 #endif
 #ifndef TAPEHEAD_POOL_KEEPS
 #define TAPEHEAD_POOL_KEEPS 1  // the address sanitizer must see every free
+#endif
+#if !TAPEHEAD_POOL_KEEPS
+#include <sanitizer/asan_interface.h>
 #endif
 
 namespace tapehead {
@@ -124,22 +128,41 @@ ThreadLists& mine() {
   return lists;
 }
 
+void* take_or_allocate([[maybe_unused]] int index, std::size_t bytes) {
+#if TAPEHEAD_POOL_KEEPS
+  if (bytes <= kThreadBlock && !thread_ended) {
+    if (void* block = mine().lists.take(index, bytes)) return block;
+  } else {
+    SharedLists& all = shared();
+    const std::lock_guard lock(all.mutex);
+    if (void* block = all.lists.take(index, bytes)) return block;
+  }
+#endif
+  return system_allocate(bytes);
+}
+
+#ifdef TAPEHEAD_POOL_FILLS
+// As f64 a signalling NaN, as f32 a quiet and a signalling one in turn, no bool, and an index beyond every axis.
+void fill(void* block, std::size_t bytes) {
+  constexpr std::uint64_t kUnwritten = 0x7FF47FF47FA07FA0;
+  std::fill_n(static_cast<std::uint64_t*>(block), bytes / sizeof kUnwritten, kUnwritten);
+}
+#endif
+
 }  // namespace
 
 void* allocate(std::size_t bytes) {
   const SizeClass size = size_class(bytes);
   live.fetch_add(size.bytes, std::memory_order_relaxed);
-#if TAPEHEAD_POOL_KEEPS
-  if (size.bytes <= kThreadBlock && !thread_ended) {
-    if (void* block = mine().lists.take(size.index, size.bytes)) return block;
-  } else {
-    SharedLists& all = shared();
-    const std::lock_guard lock(all.mutex);
-    if (void* block = all.lists.take(size.index, size.bytes)) return block;
-  }
-#endif
   try {
-    return system_allocate(size.bytes);
+    void* block = take_or_allocate(size.index, size.bytes);
+#ifdef TAPEHEAD_POOL_FILLS
+    fill(block, size.bytes);
+#endif
+#if !TAPEHEAD_POOL_KEEPS
+    ASAN_POISON_MEMORY_REGION(static_cast<std::byte*>(block) + bytes, size.bytes - bytes);
+#endif
+    return block;
   } catch (...) {
     live.fetch_sub(size.bytes, std::memory_order_relaxed);
     throw;
