@@ -49,7 +49,7 @@ Content content(std::span<const T> values) {
       found.high = std::max(found.high, value);
     } else if (found.bad++ == 0) {
       found.first = i;
-      found.value = value;
+      found.value = std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;  // its sign says nothing
     }
   }
   return found;
