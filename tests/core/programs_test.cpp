@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <set>
+#include <stdexcept>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -41,10 +42,14 @@ struct Program {
   std::vector<Step> steps;
 };
 
-// Any value under any shape: its elements in order, repeated as often as it takes. Depends on shapes alone.
+// Any value under any shape: its elements in order, repeated as often as it takes. Depends on shapes alone. Nothing
+// fills no shape, however often it is repeated.
 Tensor fitted(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   const Index wanted = shape.numel(), count = x.numel();
+  if (count == 0 && wanted > 0) {
+    throw std::invalid_argument(fmt::format("{} cannot fill {}", to_string(x.shape()), to_string(shape)));
+  }
   Tensor flat = reshape(x, {count});
   if (count < wanted) flat = concat(std::vector<Tensor>(static_cast<std::size_t>((wanted + count - 1) / count), flat));
   return reshape(slice(flat, 0, {.stop = wanted}), shape);
@@ -302,4 +307,22 @@ TEST_CASE("random programs: a wrong rule is found and shrunk to its call") {
     CHECK(code(small).find(" = wrong(") != std::string::npos);
   }
   CHECK(found >= 3);
+}
+
+TEST_CASE("random programs: shrinking passes over programs that make something of nothing") {
+  const auto wrong = [](Inputs in) {
+    const Tensor y = tanh(in[0].detach() + in[1]);
+    return record("wrong", y, {&in[0]}, {&y}, [](Backward& back) { back.to(0, back.gradient() * back.saved(0)); });
+  };
+  const Case nothing{"", [](Inputs in) { return slice(in[0], 0, {.stop = 0}); }, {{{2, 3}}}};
+  const Case total_of_nothing{"", [](Inputs in) { return sum(in[0], 0); }, {{{0, 3}}}};
+  const Case last{"", wrong, {{{3}}, {{3}}}};
+  const Call calls[] = {{"nothing", 0, &nothing}, {"total", 0, &total_of_nothing}, {"wrong", 0, &last}};
+  const Program program{
+      {{2, 3}, {3}},
+      {{&calls[0], {{0, false}}}, {&calls[1], {{2, false}}}, {&calls[2], {{1, false}, {3, false}}}},
+  };
+  REQUIRE(check(program).verdict == Verdict::fails);
+  CHECK_THROWS_AS(check(without(program, 1)), std::invalid_argument);
+  CHECK(shrunk(program).steps.size() == 1);
 }
