@@ -164,6 +164,9 @@ class BackwardPass {
         of_weights = data<T>(gradient_) + (block.n * p_.queries + block.begin + i) * p_.keys + block.keys.begin;
         mean = weighted_mean(block, i, of_weights);
       }
+      // The weight of an only key is 1 whatever its score. The mean is then its own slope: to the bit, not to rounding.
+      const Index only = block.only_key[static_cast<std::size_t>(i)];
+      if (only >= 0) mean = of_weights[only];
       attention_rows<T>().score_gradient(block.row(i), of_weights, mean, row, block.span());
       if (block.slope.defined()) {
         attention_rows<T>().multiply(row, data<T>(block.slope) + i * block.span(), row, block.span());

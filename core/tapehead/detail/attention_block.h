@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -59,13 +60,13 @@ struct Block {
   Tensor query;   // scaled: overflow of a product that scaling would have kept finite must not happen
   Tensor weights;
   Tensor blocked;
-  Tensor slope;  // of capped scores
+  Tensor slope;                             // of capped scores
+  std::array<Index, kQueryBlock> only_key;  // that a query sees, relative to keys; -1 if it sees none or several
 };
 
-// What a row sees: its keys relative to the block's, and whether any is left.
+// The keys of a row, relative to the block's.
 struct RowView {
   Index begin, end;
-  bool sees_any;
 };
 
 // Scores of the block, masked, in block.weights; `finish(i, row, view)` makes them weights.
@@ -86,16 +87,20 @@ void score_rows(const AttentionPlan& p, const Operands<T>& from, Block<T>& block
     KeyRange keys = p.mask->range(block.n, block.begin + i);
     keys = {std::max(keys.begin, block.keys.begin), std::min(keys.end, block.keys.end)};
     T* row = block.row(i);
-    bool sees_any = !keys.empty();
-    if (sees_any && block.blocked.defined()) {
-      sees_any =
-          p.mask->template apply<T>(block.n, block.begin + i, keys, block.keys.begin, row, block.blocked_row(i)) > 0;
+    Index seen = keys.empty() ? 0 : keys.end - keys.begin;
+    const bool* blocked = block.blocked_row(i);
+    if (seen > 0 && blocked != nullptr) {
+      seen = p.mask->template apply<T>(block.n, block.begin + i, keys, block.keys.begin, row, block.blocked_row(i));
     }
-    if (!sees_any) keys = {block.keys.begin, block.keys.begin};
-    const RowView view{keys.begin - block.keys.begin, keys.end - block.keys.begin, sees_any};
+    if (seen == 0) keys = {block.keys.begin, block.keys.begin};
+    const RowView view{keys.begin - block.keys.begin, keys.end - block.keys.begin};
+    block.only_key[static_cast<std::size_t>(i)] =
+        seen != 1            ? -1
+        : blocked == nullptr ? view.begin
+                             : std::find(blocked + view.begin, blocked + view.end, false) - blocked;
     std::fill(row, row + view.begin, T{0});
     std::fill(row + view.end, row + block.span(), T{0});
-    if (sees_any) finish(i, row, view);
+    if (seen > 0) finish(i, row, view);
   }
 }
 
