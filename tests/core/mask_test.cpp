@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include <tapehead/attention.h>
+#include <tapehead/error.h>
 #include <tapehead/ops.h>
 #include <tapehead/random.h>
 
@@ -174,4 +175,22 @@ TEST_CASE("causal() without an offset is causal(0) for as many keys as queries")
   const Tensor a = scaled_dot_product_attention(x, x, x, {.mask = Mask::causal()}).output;
   const Tensor b = scaled_dot_product_attention(x, x, x, {.mask = Mask::causal(0)}).output;
   CHECK(std::ranges::equal(a.read<float>(), b.read<float>()));
+}
+
+TEST_CASE("masks: each factory takes one element type") {
+  const auto takes = [](auto factory, DType wanted) {
+    for (const DType dtype : {DType::f32, DType::f64, DType::i64, DType::boolean}) {
+      CAPTURE(name_of(dtype));
+      const Tensor values = zeros({3}, dtype);
+      if (dtype == wanted || (wanted == DType::f32 && dtype == DType::f64)) {
+        CHECK_NOTHROW(factory(values));
+      } else {
+        CHECK_THROWS_AS(factory(values), DTypeError);
+      }
+    }
+  };
+  takes([](const Tensor& x) { return Mask::keep(x); }, DType::boolean);
+  takes([](const Tensor& x) { return Mask::block(x); }, DType::boolean);
+  takes([](const Tensor& x) { return Mask::lengths(x); }, DType::i64);
+  takes([](const Tensor& x) { return Mask::add(x); }, DType::f32);
 }

@@ -5,6 +5,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
+
 #include <tapehead/detail/kernel_pair.h>
 #include <tapehead/detail/simd-inl.h>
 
@@ -37,16 +39,23 @@ void forward(const T* x, const T* weight, const T* bias, T eps, T* y, T* stats, 
       for_vectors<T>(width, [&](auto, Index, auto load, auto) HWY_ATTR { sums = hn::Add(sums, load(x)); });
       stats[0] = AddLanes(d, sums) * share;
     }
-    const auto mean = hn::Set(d, stats[0]);
-    // Two passes: the square of a large mean would swallow a small variance.
-    auto squares = hn::Zero(d);
+    // Two passes: the square of a large mean would swallow a small variance. And the second mends the first, whose
+    // rounding alone can be more than the row's spread (Chan, Golub and LeVeque 1983, the corrected two-pass
+    // algorithm).
+    const auto about = hn::Set(d, stats[0]);
+    auto rests = hn::Zero(d), squares = hn::Zero(d);
     const Index lanes = static_cast<Index>(hn::Lanes(d));
     for_vectors<T>(width, [&](auto dd, Index i, auto load, auto) HWY_ATTR {
-      const auto off = hn::Sub(load(x), mean);
       const auto here = hn::FirstN(dd, static_cast<std::size_t>(width - i < lanes ? width - i : lanes));
-      squares = hn::Add(squares, hn::IfThenElseZero(here, hn::Mul(off, off)));
+      const auto off = hn::IfThenElseZero(here, hn::Sub(load(x), about));
+      rests = hn::Add(rests, off);
+      squares = hn::Add(squares, hn::Mul(off, off));
     });
-    stats[1] = T{1} / std::sqrt(AddLanes(d, squares) * share + eps);
+    const T rest = centered ? AddLanes(d, rests) * share : T{0};
+    const T variance = AddLanes(d, squares) * share - rest * rest;
+    stats[0] += rest;
+    stats[1] = T{1} / std::sqrt(std::max(variance, T{0}) + eps);
+    const auto mean = hn::Set(d, stats[0]);
     const auto scale = hn::Set(d, stats[1]);
     const auto one = hn::Set(d, T{1});
     for_vectors<T>(width, [=](auto dd, Index, auto load, auto store) HWY_ATTR {
