@@ -3,11 +3,9 @@
 // 15 - i, so a trained model's attention map shows the other diagonal. The task is the one of the "Transformers and
 // multi-head attention" lesson of the University of Amsterdam's deep-learning course (P. Lippe).
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <limits>
-#include <numbers>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -82,10 +80,8 @@ Index count_equal(const Tensor& a, const Tensor& b) {
 }
 
 // Rises over the first steps and then falls along half a cosine.
-double learning_rate(Index step, Index steps) {
-  const double warm_up = std::min(1.0, static_cast<double>(step + 1) / kWarmUp);
-  const double done = static_cast<double>(step) / static_cast<double>(steps);
-  return kLearningRate * warm_up * 0.5 * (1 + std::cos(std::numbers::pi * done));
+Schedule learning_rate(Index steps) {
+  return warm_up(kWarmUp, cosine_schedule(kLearningRate, 0, std::max<Index>(1, steps - kWarmUp)));
 }
 
 struct Training {
@@ -96,6 +92,7 @@ struct Training {
 
 Training train(Reverser& model, const Settings& settings, const examples::Terminal& terminal) {
   Adam optimizer(model.parameters());
+  const Schedule rate = learning_rate(settings.steps);
   Generator stream = stream_at(settings.seed, kTrainingStream);
   const examples::Interrupt interrupt;
   examples::Progress progress(
@@ -106,7 +103,7 @@ Training train(Reverser& model, const Settings& settings, const examples::Termin
     const Tensor logits = model(sequences).output;
     const Tensor loss = cross_entropy(logits, targets);
     loss.backward();
-    optimizer.set_lr(learning_rate(progress.steps_done(), settings.steps));
+    optimizer.set_lr(rate(progress.steps_done()));
     optimizer.step();
     progress.step(loss.item(), [&] {
       return static_cast<double>(count_equal(argmax(logits), targets)) / static_cast<double>(targets.numel());

@@ -142,7 +142,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -165,107 +164,13 @@ const OptimKernels<T>& kernels(T) {
   return chosen->of(T{});
 }
 
-void check_rate(const char* name, double lr) {
-  if (!(lr >= 0) || !std::isfinite(lr)) {
-    throw ValueError(fmt::format("{}: lr {} must be finite and not negative", name, lr));
-  }
-}
-
-void check_parameter(const char* name, const NamedTensor& parameter) {
-  if (!parameter.tensor.defined()) {
-    throw StateError(fmt::format("{}: parameter \"{}\" is an empty tensor", name, parameter.name));
-  }
-  const Tensor& tensor = parameter.tensor;
-  if (!is_floating(tensor.dtype())) {
-    throw_dtype(name, fmt::format("parameter \"{}\"", parameter.name).c_str(), tensor.dtype(), "f32 or f64");
-  }
-  if (!tensor.is_leaf()) {
-    throw GraphError(
-        fmt::format("{}: parameter \"{}\" {} is a recorded result; only leaves can be trained, use detach()", name,
-                    parameter.name, to_string(tensor.shape())));
-  }
-}
-
 Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype()); }
 
 }  // namespace
 
-Optimizer::Optimizer(const char* name, std::vector<NamedTensor> parameters, double lr, bool allow_missing_grad)
-    : name_(name), lr_(lr), allow_missing_grad_(allow_missing_grad) {
-  check_rate(name, lr);
-  if (parameters.empty()) throw ValueError(fmt::format("{}: the list of parameters is empty", name));
-  std::set<const detail::TensorBody*> seen;
-  for (NamedTensor& parameter : parameters) {
-    check_parameter(name, parameter);
-    if (!seen.insert(parameter.tensor.ref().get()).second) continue;
-    shapes_.push_back(parameter.tensor.shape());
-    parameters_.push_back(std::move(parameter));
-  }
-}
-
-void Optimizer::check_not_negative(const char* name, const char* option, double value) {
-  if (!(value >= 0) || !std::isfinite(value)) {
-    throw ValueError(fmt::format("{}: {} {} must be finite and not negative", name, option, value));
-  }
-}
-
-void Optimizer::check_share(const char* name, const char* option, double value) {
-  if (!(value >= 0 && value < 1)) throw ValueError(fmt::format("{}: {} {} must be in [0, 1)", name, option, value));
-}
-
-void Optimizer::check_positive(const char* name, const char* option, double value) {
-  if (!(value > 0) || !std::isfinite(value)) {
-    throw ValueError(fmt::format("{}: {} {} must be finite and above 0", name, option, value));
-  }
-}
-
-void Optimizer::set_lr(double lr) {
-  check_rate(name_, lr);
-  lr_ = lr;
-}
-
-void Optimizer::zero_grad() {
-  for (NamedTensor& parameter : parameters_) parameter.tensor.zero_grad();
-}
-
-void Optimizer::check_step() const {
-  std::string missing;
-  std::string changed;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const detail::TensorBody& body = parameters_[i].tensor.body();
-    if (!body.wants_grad) continue;
-    if (!body.grad) {
-      if (!allow_missing_grad_) missing += fmt::format("{}\"{}\"", missing.empty() ? "" : ", ", parameters_[i].name);
-    } else if (body.shape != shapes_[i] || body.grad->shape != body.shape || body.grad->dtype != body.dtype) {
-      changed += fmt::format("{}\"{}\" was {}, is {} {} with a gradient {} {}", changed.empty() ? "" : ", ",
-                             parameters_[i].name, to_string(shapes_[i]), to_string(body.shape), name_of(body.dtype),
-                             to_string(body.grad->shape), name_of(body.grad->dtype));
-    }
-  }
-  if (!missing.empty()) {
-    throw StateError(
-        fmt::format("{}.step: no gradient for {}; call backward() on a loss that uses them, or set "
-                    ".allow_missing_grad",
-                    name_, missing));
-  }
-  if (!changed.empty()) {
-    throw StateError(fmt::format("{}.step: {}; make a new optimizer for a changed parameter", name_, changed));
-  }
-}
-
-void Optimizer::step() {
-  check_step();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    Tensor& parameter = parameters_[i].tensor;
-    if (parameter.body().wants_grad && parameter.body().grad) update(i, parameter, parameter.grad());
-  }
-  zero_grad();
-}
-
-SGD::SGD(std::vector<NamedTensor> parameters, const SGDOptions& options)
-    : Optimizer("SGD", std::move(parameters), options.lr, options.allow_missing_grad), options_(options) {
+SGD::SGD(const ParameterGroups& parameters, const SGDOptions& options)
+    : Optimizer("SGD", parameters, options.lr, options.weight_decay, options.allow_missing_grad), options_(options) {
   check_not_negative("SGD", "momentum", options.momentum);
-  check_not_negative("SGD", "weight_decay", options.weight_decay);
   if (!std::isfinite(options.dampening)) {
     throw ValueError(fmt::format("SGD: dampening {} must be finite", options.dampening));
   }
@@ -282,7 +187,7 @@ void SGD::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
     using T = decltype(zero);
     T* p = static_cast<T*>(parameter.mark_written("SGD.step"));
     const T* g = data<T>(gradient);
-    SgdScalars<T> by{static_cast<T>(lr()), static_cast<T>(options_.weight_decay), static_cast<T>(options_.momentum),
+    SgdScalars<T> by{static_cast<T>(lr(i)), static_cast<T>(weight_decay(i)), static_cast<T>(options_.momentum),
                      static_cast<T>(1 - options_.dampening),
                      options_.nesterov ? static_cast<T>(options_.momentum) : T{0}};
     if (velocities_.empty()) {
@@ -300,17 +205,15 @@ void SGD::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
   });
 }
 
-Adam::Adam(std::vector<NamedTensor> parameters, const AdamOptions& options)
-    : Adam("Adam", std::move(parameters), options, false) {}
+Adam::Adam(const ParameterGroups& parameters, const AdamOptions& options) : Adam("Adam", parameters, options, false) {}
 
-Adam::Adam(const char* name, std::vector<NamedTensor> parameters, const AdamOptions& options, bool decoupled_decay)
-    : Optimizer(name, std::move(parameters), options.lr, options.allow_missing_grad),
+Adam::Adam(const char* name, const ParameterGroups& parameters, const AdamOptions& options, bool decoupled_decay)
+    : Optimizer(name, parameters, options.lr, options.weight_decay, options.allow_missing_grad),
       options_(options),
       decoupled_decay_(decoupled_decay) {
   check_share(name, "beta1", options.beta1);
   check_share(name, "beta2", options.beta2);
   check_positive(name, "eps", options.eps);
-  check_not_negative(name, "weight_decay", options.weight_decay);
   for (const NamedTensor& parameter : this->parameters()) {
     moments_.push_back({zeros_like(parameter.tensor), zeros_like(parameter.tensor), 0});
   }
@@ -325,12 +228,12 @@ void Adam::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
   }
   visit_float(parameter.dtype(), "Adam", [&](auto zero) {
     using T = decltype(zero);
-    const double decay = options_.weight_decay;
+    const double rate = lr(i), decay = weight_decay(i);
     const AdamScalars<T> by{
         static_cast<T>(1 - options_.beta1),           static_cast<T>(options_.beta2),
-        static_cast<T>(1 - options_.beta2),           static_cast<T>(lr() / correction1_),
+        static_cast<T>(1 - options_.beta2),           static_cast<T>(rate / correction1_),
         static_cast<T>(1 / std::sqrt(correction2_)),  static_cast<T>(options_.eps),
-        static_cast<T>(decoupled_decay_ ? 0 : decay), static_cast<T>(decoupled_decay_ ? 1 - lr() * decay : 1)};
+        static_cast<T>(decoupled_decay_ ? 0 : decay), static_cast<T>(decoupled_decay_ ? 1 - rate * decay : 1)};
     T* p = static_cast<T*>(parameter.mark_written(decoupled_decay_ ? "AdamW.step" : "Adam.step"));
     const T* g = data<T>(gradient);
     T* m = fresh<T>(moments.first);
@@ -342,8 +245,8 @@ void Adam::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
   });
 }
 
-AdamW::AdamW(std::vector<NamedTensor> parameters, const AdamOptions& options)
-    : Adam("AdamW", std::move(parameters), options, true) {}
+AdamW::AdamW(const ParameterGroups& parameters, const AdamOptions& options)
+    : Adam("AdamW", parameters, options, true) {}
 
 double clip_grad_norm(const std::vector<NamedTensor>& parameters, double max_norm) {
   if (!(max_norm > 0)) throw ValueError(fmt::format("clip_grad_norm: max_norm {} must be above 0", max_norm));

@@ -1,8 +1,18 @@
 // SPDX-License-Identifier: MIT
 // Optimizers. They know tensors with names, not modules, and they use gradients up: after step() the gradients are
-// gone, so forgetting zero_grad() is harmless.
+// gone, so forgetting zero_grad() is harmless. Two patterns that need no interface:
+//
+//     // gradient accumulation: backward() adds to what is there
+//     for (const Batch& part : parts) (loss_of(part) / 4).backward();
+//     optimizer.step();
+//
+//     // a step without finite gradients is skipped; clip_grad_norm left them alone
+//     if (std::isfinite(clip_grad_norm(optimizer.parameters(), 1.0))) optimizer.step();
+//     else optimizer.zero_grad();
 #pragma once
 
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,9 +26,39 @@ struct NamedTensor {
   Tensor tensor;
 };
 
+/// Parameters that an optimizer treats alike and unlike others.
+struct ParameterGroup {
+  std::vector<NamedTensor> parameters;
+  double lr_scale = 1;                      ///< times the optimizer's lr
+  std::optional<double> weight_decay = {};  ///< in place of the optimizer's
+};
+
+/// What optimizers take: parameters, or groups of them.
+class ParameterGroups {
+ public:
+  ParameterGroups() = default;
+  ParameterGroups(std::vector<NamedTensor> parameters) { groups_.push_back({std::move(parameters)}); }
+  ParameterGroups(std::initializer_list<NamedTensor> parameters)
+      : ParameterGroups(std::vector<NamedTensor>(parameters)) {}
+  ParameterGroups(std::vector<ParameterGroup> groups) : groups_(std::move(groups)) {}
+  ParameterGroups(std::initializer_list<ParameterGroup> groups) : groups_(groups) {}
+
+  const std::vector<ParameterGroup>& groups() const { return groups_; }
+
+ private:
+  std::vector<ParameterGroup> groups_;
+};
+
+/// Two groups: parameters of rank 2 and above, which decay, and the others (biases, norms), which do not. Names that
+/// contain one of `no_decay` do not either. GPT-2's and BERT's practice. Throws ValueError for a weight_decay without
+/// sense and for a `no_decay` that no name contains.
+std::vector<ParameterGroup> decay_groups(const std::vector<NamedTensor>& parameters, double weight_decay,
+                                         const std::vector<std::string>& no_decay = {});
+
 /// What every optimizer shares. Parameters are leaves in f32 or f64; one that is listed twice (shared by two layers)
 /// is updated once, under its first name, and one with requires_grad() off is left alone. Constructors throw
-/// ValueError for numbers without sense and for an empty list, DTypeError and GraphError for other tensors.
+/// ValueError for numbers without sense, for an empty list and for a parameter in two groups, DTypeError and GraphError
+/// for other tensors.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -35,7 +75,11 @@ class Optimizer {
   const std::vector<NamedTensor>& parameters() const { return parameters_; }
 
  protected:
-  Optimizer(const char* name, std::vector<NamedTensor> parameters, double lr, bool allow_missing_grad);
+  Optimizer(const char* name, const ParameterGroups& parameters, double lr, double weight_decay,
+            bool allow_missing_grad);
+  /// The lr and the weight decay of the i-th parameter.
+  double lr(std::size_t i) const { return lr_ * scales_[i].lr; }
+  double weight_decay(std::size_t i) const { return scales_[i].weight_decay; }
   /// Throw ValueError unless an option makes sense.
   static void check_not_negative(const char* name, const char* option, double value);
   static void check_share(const char* name, const char* option, double value);  // in [0, 1)
@@ -44,11 +88,16 @@ class Optimizer {
   virtual void update(std::size_t i, Tensor& parameter, const Tensor& gradient) = 0;
 
  private:
+  struct Scales {
+    double lr;
+    double weight_decay;
+  };
   void check_step() const;
 
   const char* name_;
   std::vector<NamedTensor> parameters_;
-  std::vector<Shape> shapes_;  // at construction, when the moments were made
+  std::vector<Shape> shapes_;   // at construction, when the moments were made
+  std::vector<Scales> scales_;  // what their groups say
   double lr_;
   bool allow_missing_grad_;
 };
@@ -66,7 +115,7 @@ struct SGDOptions {
 /// initialization and momentum in deep learning").
 class SGD : public Optimizer {
  public:
-  explicit SGD(std::vector<NamedTensor> parameters, const SGDOptions& options = {});
+  explicit SGD(const ParameterGroups& parameters, const SGDOptions& options = {});
 
  private:
   struct Velocity {
@@ -90,10 +139,10 @@ struct AdamOptions {
 /// corrections.
 class Adam : public Optimizer {
  public:
-  explicit Adam(std::vector<NamedTensor> parameters, const AdamOptions& options = {});
+  explicit Adam(const ParameterGroups& parameters, const AdamOptions& options = {});
 
  protected:
-  Adam(const char* name, std::vector<NamedTensor> parameters, const AdamOptions& options, bool decoupled_decay);
+  Adam(const char* name, const ParameterGroups& parameters, const AdamOptions& options, bool decoupled_decay);
 
  private:
   struct Moments {
@@ -113,7 +162,7 @@ class Adam : public Optimizer {
 /// Loshchilov and Hutter 2019 (arXiv:1711.05101).
 class AdamW : public Adam {
  public:
-  explicit AdamW(std::vector<NamedTensor> parameters, const AdamOptions& options = {.weight_decay = 1e-2});
+  explicit AdamW(const ParameterGroups& parameters, const AdamOptions& options = {.weight_decay = 1e-2});
 };
 
 struct AdagradOptions {
@@ -128,7 +177,7 @@ struct AdagradOptions {
 /// the sum of its squared gradients. PyTorch's update.
 class Adagrad : public Optimizer {
  public:
-  explicit Adagrad(std::vector<NamedTensor> parameters, const AdagradOptions& options = {});
+  explicit Adagrad(const ParameterGroups& parameters, const AdagradOptions& options = {});
 
  private:
   struct Squares {
@@ -153,7 +202,7 @@ struct RMSpropOptions {
 /// square. PyTorch's update.
 class RMSprop : public Optimizer {
  public:
-  explicit RMSprop(std::vector<NamedTensor> parameters, const RMSpropOptions& options = {});
+  explicit RMSprop(const ParameterGroups& parameters, const RMSpropOptions& options = {});
 
  private:
   struct Moments {
@@ -176,7 +225,7 @@ struct LionOptions {
 /// Chen et al. 2023 (arXiv:2302.06675), algorithm 2: steps of one size along the sign of the momentum.
 class Lion : public Optimizer {
  public:
-  explicit Lion(std::vector<NamedTensor> parameters, const LionOptions& options = {});
+  explicit Lion(const ParameterGroups& parameters, const LionOptions& options = {});
 
  private:
   void update(std::size_t i, Tensor& parameter, const Tensor& gradient) override;

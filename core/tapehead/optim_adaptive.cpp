@@ -136,10 +136,10 @@ Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype()); }
 
 }  // namespace
 
-Adagrad::Adagrad(std::vector<NamedTensor> parameters, const AdagradOptions& options)
-    : Optimizer("Adagrad", std::move(parameters), options.lr, options.allow_missing_grad), options_(options) {
+Adagrad::Adagrad(const ParameterGroups& parameters, const AdagradOptions& options)
+    : Optimizer("Adagrad", parameters, options.lr, options.weight_decay, options.allow_missing_grad),
+      options_(options) {
   check_not_negative("Adagrad", "lr_decay", options.lr_decay);
-  check_not_negative("Adagrad", "weight_decay", options.weight_decay);
   check_not_negative("Adagrad", "initial_accumulator_value", options.initial_accumulator_value);
   check_positive("Adagrad", "eps", options.eps);
   for (const NamedTensor& parameter : this->parameters()) {
@@ -150,11 +150,11 @@ Adagrad::Adagrad(std::vector<NamedTensor> parameters, const AdagradOptions& opti
 
 void Adagrad::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
   Squares& squares = squares_[i];
-  const double rate = lr() / (1 + static_cast<double>(squares.steps++) * options_.lr_decay);
+  const double rate = lr(i) / (1 + static_cast<double>(squares.steps++) * options_.lr_decay);
   visit_float(parameter.dtype(), "Adagrad", [&](auto zero) {
     using T = decltype(zero);
     const AdaptiveScalars<T> by{.lr = static_cast<T>(rate),
-                                .decay = static_cast<T>(options_.weight_decay),
+                                .decay = static_cast<T>(weight_decay(i)),
                                 .eps = static_cast<T>(options_.eps),
                                 .kept = 1,
                                 .fresh = 1,
@@ -168,11 +168,11 @@ void Adagrad::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
   });
 }
 
-RMSprop::RMSprop(std::vector<NamedTensor> parameters, const RMSpropOptions& options)
-    : Optimizer("RMSprop", std::move(parameters), options.lr, options.allow_missing_grad), options_(options) {
+RMSprop::RMSprop(const ParameterGroups& parameters, const RMSpropOptions& options)
+    : Optimizer("RMSprop", parameters, options.lr, options.weight_decay, options.allow_missing_grad),
+      options_(options) {
   check_share("RMSprop", "alpha", options.alpha);
   check_positive("RMSprop", "eps", options.eps);
-  check_not_negative("RMSprop", "weight_decay", options.weight_decay);
   check_not_negative("RMSprop", "momentum", options.momentum);
   for (const NamedTensor& parameter : this->parameters()) {
     Moments moments{zeros_like(parameter.tensor), {}, {}};
@@ -186,8 +186,8 @@ void RMSprop::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
   Moments& moments = moments_[i];
   visit_float(parameter.dtype(), "RMSprop", [&](auto zero) {
     using T = decltype(zero);
-    const AdaptiveScalars<T> by{.lr = static_cast<T>(lr()),
-                                .decay = static_cast<T>(options_.weight_decay),
+    const AdaptiveScalars<T> by{.lr = static_cast<T>(lr(i)),
+                                .decay = static_cast<T>(weight_decay(i)),
                                 .eps = static_cast<T>(options_.eps),
                                 .kept = static_cast<T>(options_.alpha),
                                 .fresh = static_cast<T>(1 - options_.alpha),
@@ -204,19 +204,18 @@ void RMSprop::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
   });
 }
 
-Lion::Lion(std::vector<NamedTensor> parameters, const LionOptions& options)
-    : Optimizer("Lion", std::move(parameters), options.lr, options.allow_missing_grad), options_(options) {
+Lion::Lion(const ParameterGroups& parameters, const LionOptions& options)
+    : Optimizer("Lion", parameters, options.lr, options.weight_decay, options.allow_missing_grad), options_(options) {
   check_share("Lion", "beta1", options.beta1);
   check_share("Lion", "beta2", options.beta2);
-  check_not_negative("Lion", "weight_decay", options.weight_decay);
   for (const NamedTensor& parameter : this->parameters()) momenta_.push_back(zeros_like(parameter.tensor));
 }
 
 void Lion::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
   visit_float(parameter.dtype(), "Lion", [&](auto zero) {
     using T = decltype(zero);
-    const LionScalars<T> by{.lr = static_cast<T>(lr()),
-                            .kept_weights = static_cast<T>(1 - lr() * options_.weight_decay),
+    const LionScalars<T> by{.lr = static_cast<T>(lr(i)),
+                            .kept_weights = static_cast<T>(1 - lr(i) * weight_decay(i)),
                             .beta1 = static_cast<T>(options_.beta1),
                             .fresh1 = static_cast<T>(1 - options_.beta1),
                             .beta2 = static_cast<T>(options_.beta2),

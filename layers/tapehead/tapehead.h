@@ -14,6 +14,7 @@
 #include <tapehead/linear.h>
 #include <tapehead/losses.h>
 #include <tapehead/module.h>
+#include <tapehead/moving_average.h>
 #include <tapehead/npy.h>
 #include <tapehead/ops.h>
 #include <tapehead/optim.h>
@@ -21,6 +22,7 @@
 #include <tapehead/rms_norm.h>
 #include <tapehead/rotary.h>
 #include <tapehead/runtime.h>
+#include <tapehead/schedule.h>
 #include <tapehead/self_attention.h>
 #include <tapehead/sequential.h>
 #include <tapehead/shape.h>
