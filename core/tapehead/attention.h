@@ -79,6 +79,11 @@ struct AttentionResult {
 AttentionResult scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                              const AttentionOptions& options = {});
 
+/// The same for self-attention with query, key and value side by side in one tensor, as one projection makes them: qkv
+/// [..., T, (heads + 2 kv_heads) * E] -> output [..., T, heads * E]. Needs .heads. Nothing is copied to take them
+/// apart, and their gradient is one tensor too.
+AttentionResult scaled_dot_product_attention(const Tensor& qkv, const AttentionOptions& options);
+
 /// What the weights are made of: query key^T * scale, before cap and mask, [..., L, S] or with .heads [..., H, L, S].
 /// Throws as scaled_dot_product_attention does.
 Tensor attention_scores(const Tensor& query, const Tensor& key, const AttentionOptions& options = {});

@@ -8,6 +8,8 @@
 #include <tapehead/dtype.h>
 #include <tapehead/embedding.h>
 #include <tapehead/error.h>
+#include <tapehead/generate.h>
+#include <tapehead/gpt.h>
 #include <tapehead/gradcheck.h>
 #include <tapehead/indexing.h>
 #include <tapehead/layer_norm.h>
@@ -15,9 +17,11 @@
 #include <tapehead/losses.h>
 #include <tapehead/module.h>
 #include <tapehead/moving_average.h>
+#include <tapehead/multi_head_attention.h>
 #include <tapehead/npy.h>
 #include <tapehead/ops.h>
 #include <tapehead/optim.h>
+#include <tapehead/positions.h>
 #include <tapehead/random.h>
 #include <tapehead/rms_norm.h>
 #include <tapehead/rotary.h>
@@ -29,3 +33,4 @@
 #include <tapehead/softmax.h>
 #include <tapehead/tape.h>
 #include <tapehead/tensor.h>
+#include <tapehead/transformer.h>

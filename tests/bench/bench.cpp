@@ -191,6 +191,38 @@ void steps(const Bench& bench) {
   });
 }
 
+struct Gpt {
+  std::string name;
+  th::GPTOptions options;
+  th::Index batch, length;
+};
+
+void language_models(const Bench& bench, bool quick) {
+  std::vector<Gpt> all = {
+      {"nanogpt_cpu_recipe_step_L4_H4_C128_B12_T64_V65",
+       {.vocabulary = 65, .context = 64, .layers = 4, .heads = 4, .width = 128, .bias = false}, 12, 64},
+      {"gpt_L6_H6_C384_B8_T256_V65_step",
+       {.vocabulary = 65, .context = 256, .layers = 6, .heads = 6, .width = 384, .bias = false}, 8, 256}};
+  if (!quick) {
+    all.push_back({"gpt2_124M_B4_T64_step",
+                   {.vocabulary = 50257, .context = 1024, .layers = 12, .heads = 12, .width = 768}, 4, 64});
+  }
+  for (const Gpt& gpt : all) {
+    bench.run(gpt.name, {}, [&gpt] {
+      auto model = std::make_shared<th::GPT>(gpt.options);
+      auto optimizer =
+          std::make_shared<th::AdamW>(model->parameters(), th::AdamOptions{.beta2 = 0.99, .weight_decay = 1e-2});
+      const th::Tensor ids = th::randint(0, gpt.options.vocabulary, {gpt.batch, gpt.length});
+      const th::Tensor targets = th::randint(0, gpt.options.vocabulary, {gpt.batch, gpt.length});
+      return [=] {
+        th::cross_entropy((*model)(ids), targets).backward();
+        th::clip_grad_norm(optimizer->parameters(), 1.0);
+        optimizer->step();
+      };
+    });
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -211,6 +243,7 @@ int main(int argc, char** argv) {
   rows(bench);
   attention(bench);
   steps(bench);
+  language_models(bench, quick);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   fmt::print("{{\"tapehead\": \"0.1.0\", \"threads\": {}, \"blas\": \"{}\", \"peak_rss_mb\": {}}}\n", th::num_threads(),

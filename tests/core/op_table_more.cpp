@@ -351,6 +351,22 @@ void add_attention(std::vector<Entry>& table) {
       {"several tiles",
        [](Inputs in) { return scaled_dot_product_attention(in[0], in[1], in[2], {.mask = Mask::causal()}).output; },
        {{{131, 1}}, {{131, 1}}, {{131, 1}}}});
+  const auto joined = [&](const std::string& what, const Shape& shape, const AttentionOptions& options) {
+    attention.cases.push_back({"joined, " + what,
+                               [options](Inputs in) {
+                                 Generator same_every_time(3);
+                                 AttentionOptions seeded = options;
+                                 seeded.generator = &same_every_time;
+                                 const AttentionResult result = scaled_dot_product_attention(in[0], seeded);
+                                 if (!options.need_weights) return result.output;
+                                 return sum(result.output) + sum(result.weights * result.weights);
+                               },
+                               {{shape}}});
+  };
+  joined("two heads", {2, 3, 12}, {.heads = 2, .need_weights = false});
+  joined("weights too", {3, 12}, {.mask = Mask::causal(), .heads = 2});
+  joined("shared keys, dropout", {3, 8}, {.heads = 2, .kv_heads = 1, .dropout = 0.3, .need_weights = false});
+  joined("softcap, blocked rows", {3, 6}, {.mask = Mask::causal(-1), .heads = 1, .softcap = 2});
   table.push_back(std::move(attention));
   Entry scores{"attention_scores", WrongType::mixed};
   scores.cases.push_back(

@@ -31,15 +31,13 @@ void forward(const AttentionPlan& p, const Tensor& query, const Tensor& key, con
           fresh<T>(output) + (n / p.heads * p.queries + block.begin) * p.output_stride() + n % p.heads * p.value_size;
       if (!care) {
         gemm_tile<T>(block.rows, p.value_size, block.span(), T{1}, {data<T>(weights), block.span()},
-                     {from.value + block.keys.begin * p.value_stride(), p.value_stride()}, T{0}, out,
-                     p.output_stride());
+                     {from.value + block.keys.begin * p.value_stride, p.value_stride}, T{0}, out, p.output_stride());
       }
       for (Index i = 0; i < block.rows; ++i) {
         T* row = out + i * p.output_stride();
         if (care) {
           std::fill(row, row + p.value_size, T{0});
-          add_allowed(p, block, i, data<T>(weights) + i * block.span(), from.value, p.value_stride(), p.value_size,
-                      row);
+          add_allowed(p, block, i, data<T>(weights) + i * block.span(), from.value, p.value_stride, p.value_size, row);
         }
         const T sum = rows[2 * i + 1];
         if (sum != T{0}) attention_rows<T>().scale(row, T{1} / sum, row, p.value_size);
@@ -80,9 +78,13 @@ class BackwardPass {
     care_ = value == nullptr ? needs_care<T>(p, {&query, &key, &gradient, &result})
                              : needs_care<T>(p, {&query, &key, value, &gradient, &result});
     // Leading axes that broadcasting shared are summed by the tape.
-    query_gradient = empty(p.full(p.queries, p.query_stride()), dtype_of<T>());
-    key_gradient = zeros(p.full(p.keys, p.key_stride()), dtype_of<T>());
-    if (value != nullptr) value_gradient = zeros(p.full(p.keys, p.value_stride()), dtype_of<T>());
+    if (p.joined) {
+      query_gradient = key_gradient = value_gradient = zeros(p.full(p.keys, p.key_stride), dtype_of<T>());
+      return;
+    }
+    query_gradient = empty(p.full(p.queries, p.query_stride), dtype_of<T>());
+    key_gradient = zeros(p.full(p.keys, p.key_stride), dtype_of<T>());
+    if (value != nullptr) value_gradient = zeros(p.full(p.keys, p.value_stride), dtype_of<T>());
   }
 
   // Blocks that share a key add to its gradient, so they run in order; keys run side by side.
@@ -121,25 +123,25 @@ class BackwardPass {
     if (g != nullptr) {
       const Tensor weights = dropped_weights(p_, block, factors);
       add_value_gradient(block, data<T>(weights), g,
-                         fresh<T>(value_gradient) + first_key * p_.value_stride() + shared * p_.value_size);
+                         fresh<T>(value_gradient) + p_.value_at + first_key * p_.value_stride + shared * p_.value_size);
     }
     const Tensor scores = score_gradients(block, from, g, output_at, factors);
     add_query_and_key_gradients(
         block, from, data<T>(scores),
-        fresh<T>(query_gradient) + (batch * p_.queries + begin) * p_.query_stride() + head * p_.size,
-        fresh<T>(key_gradient) + first_key * p_.key_stride() + shared * p_.size);
+        fresh<T>(query_gradient) + p_.query_at + (batch * p_.queries + begin) * p_.query_stride + head * p_.size,
+        fresh<T>(key_gradient) + p_.key_at + first_key * p_.key_stride + shared * p_.size);
   }
 
   // value_gradient += weights^T g
   void add_value_gradient(Block<T>& block, const T* weights, const T* g, T* to_value) {
     if (!care_) {
       gemm_tile<T>(block.span(), p_.value_size, block.rows, T{1}, {weights, block.span(), true},
-                   {g, p_.output_stride()}, T{1}, to_value, p_.value_stride());
+                   {g, p_.output_stride()}, T{1}, to_value, p_.value_stride);
       return;
     }
     for (Index i = 0; i < block.rows; ++i) {
       spread_allowed(block, i, weights + i * block.span(), g + i * p_.output_stride(), p_.value_size, to_value,
-                     p_.value_stride());
+                     p_.value_stride);
     }
   }
 
@@ -149,8 +151,7 @@ class BackwardPass {
     T* rows = fresh<T>(out);
     if (g != nullptr) {
       gemm_tile<T>(block.rows, block.span(), p_.value_size, T{1}, {g, p_.output_stride()},
-                   {from.value + block.keys.begin * p_.value_stride(), p_.value_stride(), true}, T{0}, rows,
-                   block.span());
+                   {from.value + block.keys.begin * p_.value_stride, p_.value_stride, true}, T{0}, rows, block.span());
     }
     if (factors.defined()) attention_rows<T>().multiply(rows, data<T>(factors), rows, block.rows * block.span());
     for (Index i = 0; i < block.rows; ++i) {
@@ -192,18 +193,18 @@ class BackwardPass {
   void add_query_and_key_gradients(Block<T>& block, const Operands<T>& from, const T* scores, T* to_query, T* to_key) {
     if (!care_) {
       gemm_tile<T>(block.rows, p_.size, block.span(), static_cast<T>(p_.scale), {scores, block.span()},
-                   {from.key + block.keys.begin * p_.key_stride(), p_.key_stride()}, T{0}, to_query, p_.query_stride());
+                   {from.key + block.keys.begin * p_.key_stride, p_.key_stride}, T{0}, to_query, p_.query_stride);
       gemm_tile<T>(block.span(), p_.size, block.rows, T{1}, {scores, block.span(), true},
-                   {data<T>(block.query), p_.size}, T{1}, to_key, p_.key_stride());
+                   {data<T>(block.query), p_.size}, T{1}, to_key, p_.key_stride);
       return;
     }
     for (Index i = 0; i < block.rows; ++i) {
-      T* row = to_query + i * p_.query_stride();
+      T* row = to_query + i * p_.query_stride;
       std::fill(row, row + p_.size, T{0});
-      add_allowed(p_, block, i, scores + i * block.span(), from.key, p_.key_stride(), p_.size, row);
+      add_allowed(p_, block, i, scores + i * block.span(), from.key, p_.key_stride, p_.size, row);
       attention_rows<T>().scale(row, static_cast<T>(p_.scale), row, p_.size);
       spread_allowed(block, i, scores + i * block.span(), data<T>(block.query) + i * p_.size, p_.size, to_key,
-                     p_.key_stride());
+                     p_.key_stride);
     }
   }
 

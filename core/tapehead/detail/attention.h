@@ -26,15 +26,16 @@ struct AttentionPlan {
   std::uint64_t seed = 0;  // of the dropout, with the number of its first random block
   std::uint64_t first = 0;
   bool packed;  // heads lie side by side in the last axis
+  bool joined;  // query, key and value lie side by side in the rows of one tensor
+  // Elements from row to row of each operand, and where in its row the operand begins.
+  Index query_stride, key_stride, value_stride;
+  Index query_at = 0, key_at = 0, value_at = 0;
   std::shared_ptr<const MaskPlan> mask;
   std::vector<std::array<Index, 3>> offsets;  // per batch index: matrices of query, key and value
 
   Index matrices() const { return leading.numel(); }
   Index query_blocks() const { return (queries + kQueryBlock - 1) / kQueryBlock; }
   Index group() const { return heads / kv_heads; }  // heads of the query that share a key
-  Index query_stride() const { return heads * size; }
-  Index key_stride() const { return kv_heads * size; }
-  Index value_stride() const { return kv_heads * value_size; }
   Index output_stride() const { return heads * value_size; }
   Index random_blocks() const { return (keys + 3) / 4; }  // of a row of weights
   Shape scores_shape() const { return leading.inserted(leading.rank(), queries).inserted(leading.rank() + 1, keys); }
@@ -55,7 +56,8 @@ void attention_weights(const AttentionPlan& p, const Tensor& query, const Tensor
 /// What dropout multiplies the weights with, 0 or 1 / (1 - p): [leading..., queries, keys].
 Tensor attention_drop_factors(const AttentionPlan& p, DType dtype);
 
-/// Gradients with the common leading axes; what broadcasting shared is not summed yet.
+/// Gradients with the common leading axes; what broadcasting shared is not summed yet. Joined operands have one
+/// gradient, which all three are.
 struct AttentionGradients {
   Tensor query, key, value;
 };

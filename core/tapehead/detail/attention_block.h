@@ -32,9 +32,10 @@ template <class T>
 Operands<T> operands_of(const AttentionPlan& p, const Tensor& query, const Tensor& key, const Tensor* value, Index n) {
   const auto& at = p.offsets[static_cast<std::size_t>(n / p.heads)];
   const Index head = n % p.heads, shared = head / p.group();
-  return {matrix(data<T>(query), at[0], p.queries, p.query_stride(), head, p.size),
-          matrix(data<T>(key), at[1], p.keys, p.key_stride(), shared, p.size),
-          value == nullptr ? nullptr : matrix(data<T>(*value), at[2], p.keys, p.value_stride(), shared, p.value_size)};
+  return {matrix(data<T>(query) + p.query_at, at[0], p.queries, p.query_stride, head, p.size),
+          matrix(data<T>(key) + p.key_at, at[1], p.keys, p.key_stride, shared, p.size),
+          value == nullptr ? nullptr
+                           : matrix(data<T>(*value) + p.value_at, at[2], p.keys, p.value_stride, shared, p.value_size)};
 }
 
 // Scratch memory of one block of queries.
@@ -74,11 +75,11 @@ template <class T, class Finish>
 void score_rows(const AttentionPlan& p, const Operands<T>& from, Block<T>& block, Finish finish) {
   T* query = fresh<T>(block.query);
   for (Index i = 0; i < block.rows; ++i) {
-    attention_rows<T>().scale(from.query + (block.begin + i) * p.query_stride(), static_cast<T>(p.scale),
+    attention_rows<T>().scale(from.query + (block.begin + i) * p.query_stride, static_cast<T>(p.scale),
                               query + i * p.size, p.size);
   }
   gemm_tile<T>(block.rows, block.span(), p.size, T{1}, {query, p.size},
-               {from.key + block.keys.begin * p.key_stride(), p.key_stride(), true}, T{0}, block.row(0), block.span());
+               {from.key + block.keys.begin * p.key_stride, p.key_stride, true}, T{0}, block.row(0), block.span());
   if (p.softcap > 0) {
     attention_rows<T>().softcap(block.row(0), static_cast<T>(p.softcap), fresh<T>(block.slope),
                                 block.rows * block.span());

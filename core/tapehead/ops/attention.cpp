@@ -49,69 +49,104 @@ Tensor merge_shared_heads(const PlanRef& p, const Tensor& x) {
   return merge(sum(reshape(x, s.with(-3, p->kv_heads).inserted(s.rank() - 2, p->group())), -3));
 }
 
-Tensor attention_weights(const PlanRef& p, const Tensor& query, const Tensor& key);
+// The operands of a call; one tensor that holds all three stands in each place.
+struct Operands {
+  Tensor query, key, value;
+};
+
+Operands saved_operands(Backward& back, const PlanRef& p, bool with_value) {
+  if (p->joined) return {back.saved(0), back.saved(0), back.saved(0)};
+  return {back.saved(0), back.saved(1), with_value ? back.saved(2) : Tensor()};
+}
+
+// The same as three tensors, from recorded operations.
+Operands separate(const PlanRef& p, const Operands& whole) {
+  if (!p->joined) return whole;
+  const auto columns = [&](Index from, Index to) { return slice(whole.query, -1, {.start = from, .stop = to}); };
+  return {columns(0, p->key_at), columns(p->key_at, p->value_at), columns(p->value_at, p->query_stride)};
+}
+
+Tensor attention_weights(const PlanRef& p, const Operands& from);
 
 Tensor scaled_scores(const PlanRef& p, const Tensor& query, const Tensor& key) {
   return matmul(query_heads(p, query * p->scale), shared_heads(p, key), {.transpose_b = true});
 }
 
-// For second derivatives: the same gradients from recorded operations, given those of the weights.
-void recorded_score_rule(Backward& back, const PlanRef& p, const Tensor& query, const Tensor& key,
-                         const Tensor& weights, const Tensor& weights_gradient) {
+// For second derivatives: gradients of query and key from recorded operations, given those of the weights.
+detail::AttentionGradients recorded_score_gradients(const PlanRef& p, const Operands& parts, const Tensor& weights,
+                                                    const Tensor& weights_gradient) {
   Tensor scores = p->scale * weights * (weights_gradient - sum(weights_gradient * weights, -1, true));
   if (p->softcap > 0) {
-    const Tensor t = tanh(scaled_scores(p, query, key) / p->softcap);
+    const Tensor t = tanh(scaled_scores(p, parts.query, parts.key) / p->softcap);
     scores = scores * (1.0 - t * t);
   }
-  if (back.wants(0)) back.to(0, merge_query_heads(p, matmul(scores, shared_heads(p, key))));
-  if (back.wants(1)) {
-    back.to(1, merge_shared_heads(p, matmul(scores, query_heads(p, query), {.transpose_a = true})));
-  }
+  return {merge_query_heads(p, matmul(scores, shared_heads(p, parts.key))),
+          merge_shared_heads(p, matmul(scores, query_heads(p, parts.query), {.transpose_a = true})),
+          {}};
 }
 
-void hand_over(Backward& back, detail::AttentionGradients gradients) {
-  back.to(0, std::move(gradients.query));
-  back.to(1, std::move(gradients.key));
-  if (gradients.value.defined()) back.to(2, std::move(gradients.value));
+detail::AttentionGradients recorded_output_gradients(const PlanRef& p, const Operands& whole, const Tensor& gradient) {
+  const Operands parts = separate(p, whole);
+  const Tensor weights = attention_weights(p, whole);
+  const Tensor g = query_heads(p, gradient);
+  Tensor weights_gradient = matmul(g, shared_heads(p, parts.value), {.transpose_b = true});
+  Tensor dropped = weights;
+  if (p->dropout > 0) {
+    const Tensor factors = detail::attention_drop_factors(*p, gradient.dtype());
+    weights_gradient = weights_gradient * factors;
+    dropped = weights * factors;
+  }
+  detail::AttentionGradients gradients = recorded_score_gradients(p, parts, weights, weights_gradient);
+  gradients.value = merge_shared_heads(p, matmul(dropped, g, {.transpose_a = true}));
+  return gradients;
+}
+
+void hand_over(Backward& back, const PlanRef& p, detail::AttentionGradients gradients) {
+  if (!p->joined) {
+    back.to(0, std::move(gradients.query));
+    back.to(1, std::move(gradients.key));
+    if (gradients.value.defined()) back.to(2, std::move(gradients.value));
+  } else if (is_recording()) {
+    if (!gradients.value.defined()) {
+      gradients.value = zeros(p->full(p->keys, p->query_stride - p->value_at), gradients.key.dtype());
+    }
+    back.to(0, concat({gradients.query, gradients.key, gradients.value}, -1));
+  } else {
+    back.to(0, std::move(gradients.query));
+  }
 }
 
 void output_rule(Backward& back, const PlanRef& p) {
   p->mask->check_unchanged();
-  const Tensor query = back.saved(0), key = back.saved(1), value = back.saved(2);
-  const Tensor& gradient = back.gradient();
+  const Operands whole = saved_operands(back, p, true);
   if (is_recording()) {
-    const Tensor weights = attention_weights(p, query, key);
-    const Tensor g = query_heads(p, gradient);
-    Tensor weights_gradient = matmul(g, shared_heads(p, value), {.transpose_b = true});
-    Tensor dropped = weights;
-    if (p->dropout > 0) {
-      const Tensor factors = detail::attention_drop_factors(*p, query.dtype());
-      weights_gradient = weights_gradient * factors;
-      dropped = weights * factors;
-    }
-    recorded_score_rule(back, p, query, key, weights, weights_gradient);
-    if (back.wants(2)) back.to(2, merge_shared_heads(p, matmul(dropped, g, {.transpose_a = true})));
+    hand_over(back, p, recorded_output_gradients(p, whole, back.gradient()));
     return;
   }
-  const Tensor stats = back.saved(4);
-  hand_over(back, detail::attention_backward(*p, query, key, &value, gradient, back.saved(3), &stats));
+  const int next = p->joined ? 1 : 3;
+  const Tensor output = back.saved(next), stats = back.saved(next + 1);
+  hand_over(back, p,
+            detail::attention_backward(*p, whole.query, whole.key, &whole.value, back.gradient(), output, &stats));
 }
 
 void weights_rule(Backward& back, const PlanRef& p) {
   p->mask->check_unchanged();
-  const Tensor query = back.saved(0), key = back.saved(1);
+  const Operands whole = saved_operands(back, p, false);
+  const Tensor weights = back.saved(p->joined ? 1 : 2);
   if (is_recording()) {
-    recorded_score_rule(back, p, query, key, back.saved(2), back.gradient());
+    hand_over(back, p, recorded_score_gradients(p, separate(p, whole), weights, back.gradient()));
     return;
   }
-  hand_over(back, detail::attention_backward(*p, query, key, nullptr, back.gradient(), back.saved(2), nullptr));
+  hand_over(back, p,
+            detail::attention_backward(*p, whole.query, whole.key, nullptr, back.gradient(), weights, nullptr));
 }
 
-Tensor attention_weights(const PlanRef& p, const Tensor& query, const Tensor& key) {
-  Tensor weights = empty(p->scores_shape(), query.dtype());
-  detail::attention_weights(*p, query, key, weights);
-  return record("attention_weights", weights, {&query, &key}, {&query, &key, &weights},
-                [p](Backward& back) { weights_rule(back, p); });
+Tensor attention_weights(const PlanRef& p, const Operands& from) {
+  Tensor weights = empty(p->scores_shape(), from.query.dtype());
+  detail::attention_weights(*p, from.query, from.key, weights);
+  const auto rule = [p](Backward& back) { weights_rule(back, p); };
+  if (p->joined) return record("attention_weights", weights, {&from.query}, {&from.query, &weights}, rule);
+  return record("attention_weights", weights, {&from.query, &from.key}, {&from.query, &from.key, &weights}, rule);
 }
 
 Index heads_of(const AttentionOptions& options) { return options.heads > 0 ? options.heads : 1; }
@@ -181,26 +216,17 @@ void check_operands(const Tensor& query, const Tensor& key, const Tensor& value,
   }
 }
 
-PlanRef plan_of(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
-  check_operands(query, key, value, options);
+// Everything that masks, dropout and batches decide, once the sizes are known.
+void finish_plan(Plan& p, const AttentionOptions& options, DType dtype, const Shape& q, const Shape& k,
+                 const Shape& v) {
   check_numbers(options);
-  const auto made = std::make_shared<Plan>();
-  Plan& p = *made;
-  p.packed = options.heads > 0;
-  p.heads = heads_of(options);
-  p.kv_heads = kv_heads_of(options);
-  p.queries = query.shape()[-2];
-  p.keys = key.shape()[-2];
-  p.size = query.shape()[-1] / p.heads;
-  p.value_size = value.shape()[-1] / p.kv_heads;
   p.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(p.size)));
   p.softcap = options.softcap;
   p.dropout = options.dropout;
-  const Shape q = leading_of(query.shape(), 2), k = leading_of(key.shape(), 2), v = leading_of(value.shape(), 2);
   p.batch = broadcast(detail::kAttention, q, broadcast(detail::kAttention, k, v));
   p.leading = p.packed ? p.batch.inserted(p.batch.rank(), p.heads) : p.batch;
-  p.mask = std::make_shared<const detail::MaskPlan>(options.mask, p.batch, p.leading, p.queries, p.keys, query.dtype());
-  if (p.batch.numel() == 0) return made;
+  p.mask = std::make_shared<const detail::MaskPlan>(options.mask, p.batch, p.leading, p.queries, p.keys, dtype);
+  if (p.batch.numel() == 0) return;
   if (p.dropout > 0) {
     Generator& generator = options.generator != nullptr ? *options.generator : default_generator();
     p.seed = generator.seed();
@@ -213,22 +239,79 @@ PlanRef plan_of(const Tensor& query, const Tensor& key, const Tensor& value, con
       p.offsets.push_back({at[0] + i * loop.steps()[0], at[1] + i * loop.steps()[1], at[2] + i * loop.steps()[2]});
     }
   });
+}
+
+PlanRef plan_of(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
+  check_operands(query, key, value, options);
+  const auto made = std::make_shared<Plan>();
+  Plan& p = *made;
+  p.packed = options.heads > 0;
+  p.joined = false;
+  p.heads = heads_of(options);
+  p.kv_heads = kv_heads_of(options);
+  p.queries = query.shape()[-2];
+  p.keys = key.shape()[-2];
+  p.size = query.shape()[-1] / p.heads;
+  p.value_size = value.shape()[-1] / p.kv_heads;
+  p.query_stride = query.shape()[-1];
+  p.key_stride = key.shape()[-1];
+  p.value_stride = value.shape()[-1];
+  finish_plan(p, options, query.dtype(), leading_of(query.shape(), 2), leading_of(key.shape(), 2),
+              leading_of(value.shape(), 2));
   return made;
+}
+
+PlanRef joined_plan_of(const Tensor& qkv, const AttentionOptions& options) {
+  detail::check_floating(detail::kAttention, "qkv", qkv);
+  if (options.heads < 1 || options.kv_heads < 0 || heads_of(options) % kv_heads_of(options) != 0) {
+    throw ValueError(fmt::format("{}: qkv {} needs heads of at least 1, and kv_heads that divide them; got {} and {}",
+                                 detail::kAttention, to_string(qkv.shape()), options.heads, options.kv_heads));
+  }
+  const Index parts = options.heads + 2 * kv_heads_of(options);
+  if (qkv.rank() < 2 || qkv.shape()[-1] == 0 || qkv.shape()[-1] % parts != 0) {
+    throw ShapeError(fmt::format(
+        "{}: qkv {} must be [..., T, width] with a width that {} heads of query, {} of key "
+        "and {} of value divide",
+        detail::kAttention, to_string(qkv.shape()), options.heads, kv_heads_of(options), kv_heads_of(options)));
+  }
+  const auto made = std::make_shared<Plan>();
+  Plan& p = *made;
+  p.packed = p.joined = true;
+  p.heads = options.heads;
+  p.kv_heads = kv_heads_of(options);
+  p.queries = p.keys = qkv.shape()[-2];
+  p.size = p.value_size = qkv.shape()[-1] / parts;
+  p.query_stride = p.key_stride = p.value_stride = qkv.shape()[-1];
+  p.key_at = p.heads * p.size;
+  p.value_at = p.key_at + p.kv_heads * p.size;
+  const Shape batch = leading_of(qkv.shape(), 2);
+  finish_plan(p, options, qkv.dtype(), batch, batch, batch);
+  return made;
+}
+
+AttentionResult attend(const PlanRef& p, const Operands& from, bool need_weights) {
+  AttentionResult result;
+  if (need_weights) result.weights = attention_weights(p, from);
+  Tensor output = empty(p->full(p->queries, p->output_stride()), from.query.dtype());
+  Tensor stats = empty({p->matrices(), p->queries, 2}, from.query.dtype());
+  detail::attention_forward(*p, from.query, from.key, from.value, output, stats);
+  const auto rule = [p](Backward& back) { output_rule(back, p); };
+  const auto& [query, key, value] = from;
+  result.output = p->joined ? record(detail::kAttention, output, {&query}, {&query, &output, &stats}, rule)
+                            : record(detail::kAttention, output, {&query, &key, &value},
+                                     {&query, &key, &value, &output, &stats}, rule);
+  return result;
 }
 
 }  // namespace
 
 AttentionResult scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                              const AttentionOptions& options) {
-  const PlanRef p = plan_of(query, key, value, options);
-  AttentionResult result;
-  if (options.need_weights) result.weights = attention_weights(p, query, key);
-  Tensor output = empty(p->full(p->queries, p->output_stride()), query.dtype());
-  Tensor stats = empty({p->matrices(), p->queries, 2}, query.dtype());
-  detail::attention_forward(*p, query, key, value, output, stats);
-  result.output = record(detail::kAttention, output, {&query, &key, &value}, {&query, &key, &value, &output, &stats},
-                         [p](Backward& back) { output_rule(back, p); });
-  return result;
+  return attend(plan_of(query, key, value, options), {query, key, value}, options.need_weights);
+}
+
+AttentionResult scaled_dot_product_attention(const Tensor& qkv, const AttentionOptions& options) {
+  return attend(joined_plan_of(qkv, options), {qkv, qkv, qkv}, options.need_weights);
 }
 
 Tensor attention_scores(const Tensor& query, const Tensor& key, const AttentionOptions& options) {
