@@ -198,14 +198,19 @@ struct Gpt {
 };
 
 void language_models(const Bench& bench, bool quick) {
-  std::vector<Gpt> all = {
-      {"nanogpt_cpu_recipe_step_L4_H4_C128_B12_T64_V65",
-       {.vocabulary = 65, .context = 64, .layers = 4, .heads = 4, .width = 128, .bias = false}, 12, 64},
-      {"gpt_L6_H6_C384_B8_T256_V65_step",
-       {.vocabulary = 65, .context = 256, .layers = 6, .heads = 6, .width = 384, .bias = false}, 8, 256}};
+  std::vector<Gpt> all = {{"nanogpt_cpu_recipe_step_L4_H4_C128_B12_T64_V65",
+                           {.vocabulary = 65, .context = 64, .layers = 4, .heads = 4, .width = 128, .bias = false},
+                           12,
+                           64},
+                          {"gpt_L6_H6_C384_B8_T256_V65_step",
+                           {.vocabulary = 65, .context = 256, .layers = 6, .heads = 6, .width = 384, .bias = false},
+                           8,
+                           256}};
   if (!quick) {
     all.push_back({"gpt2_124M_B4_T64_step",
-                   {.vocabulary = 50257, .context = 1024, .layers = 12, .heads = 12, .width = 768}, 4, 64});
+                   {.vocabulary = 50257, .context = 1024, .layers = 12, .heads = 12, .width = 768},
+                   4,
+                   64});
   }
   for (const Gpt& gpt : all) {
     bench.run(gpt.name, {}, [&gpt] {
