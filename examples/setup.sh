@@ -16,15 +16,16 @@ have_header() {
 }
 
 # The packages by name, in one order for all systems. The names of six package managers, one line each:
-# compiler, cmake, make, pkg-config, OpenBLAS, fmt, Highway, CLI11, doctest. "-" means that another tool installs it.
+# compiler, cmake, make, pkg-config, OpenBLAS, fmt, Highway, JSON for Modern C++, CLI11, doctest. "-" means that another
+# tool installs it.
 package_names() {
   case $1 in
-    apt-get) echo g++ cmake make pkg-config libopenblas-dev libfmt-dev libhwy-dev libcli11-dev doctest-dev ;;
-    dnf) echo gcc-c++ cmake make pkgconf-pkg-config openblas-devel fmt-devel highway-devel cli11-devel doctest-devel ;;
-    pacman) echo gcc cmake make pkgconf openblas fmt highway cli11 doctest ;;
-    zypper) echo gcc-c++ cmake make pkg-config openblas-devel fmt-devel highway-devel cli11-devel doctest-devel ;;
-    apk) echo g++ cmake make pkgconf openblas-dev fmt-dev highway-dev cli11-dev doctest-dev ;;
-    brew) echo - cmake - pkgconf openblas fmt highway cli11 doctest ;;
+    apt-get) echo g++ cmake make pkg-config libopenblas-dev libfmt-dev libhwy-dev nlohmann-json3-dev libcli11-dev doctest-dev ;;
+    dnf) echo gcc-c++ cmake make pkgconf-pkg-config openblas-devel fmt-devel highway-devel json-devel cli11-devel doctest-devel ;;
+    pacman) echo gcc cmake make pkgconf openblas fmt highway nlohmann-json cli11 doctest ;;
+    zypper) echo gcc-c++ cmake make pkg-config openblas-devel fmt-devel highway-devel nlohmann_json-devel cli11-devel doctest-devel ;;
+    apk) echo g++ cmake make pkgconf openblas-dev fmt-dev highway-dev nlohmann-json cli11-dev doctest-dev ;;
+    brew) echo - cmake - pkgconf openblas fmt highway nlohmann-json cli11 doctest ;;
   esac
 }
 
@@ -44,7 +45,7 @@ missing_marks() {
   command -v cmake >/dev/null && echo - || echo missing
   command -v make >/dev/null || command -v ninja >/dev/null && echo - || echo missing
   command -v pkg-config >/dev/null && echo - || echo missing
-  for header in openblas_config.h fmt/format.h hwy/highway.h CLI/CLI.hpp doctest/doctest.h; do
+  for header in openblas_config.h fmt/format.h hwy/highway.h nlohmann/json.hpp CLI/CLI.hpp doctest/doctest.h; do
     have_header "$header" && echo - || echo missing
   done
 }
@@ -57,7 +58,7 @@ install_missing() {
     command -v $name >/dev/null && manager=$name && break
   done
   [ -n "$manager" ] || fail "no known package manager. Install a C++20 compiler, CMake 3.25, make, pkg-config," \
-    "OpenBLAS with its headers, fmt, Highway, CLI11 and doctest, then run this again."
+    "OpenBLAS with its headers, fmt, Highway, JSON for Modern C++, CLI11 and doctest, then run this again."
   set -- $(package_names $manager)
   packages=
   for mark in $marks; do

@@ -18,6 +18,7 @@ namespace tapehead {
 namespace {
 
 using detail::InputFile;
+using detail::shown;
 using detail::StoredType;
 
 constexpr std::string_view kMagic = "\x93NUMPY";
@@ -34,14 +35,6 @@ struct Header {
 
 [[noreturn]] void fail(const InputFile& file, const std::string& what) {
   throw FormatError(fmt::format("load_npy: {}: {}", file.path(), what));
-}
-
-// What the bytes of a damaged file look like in a message.
-std::string shown(std::string_view text) {
-  constexpr std::size_t kMost = 80;
-  std::string out;
-  for (const char c : text.substr(0, kMost)) out += c >= ' ' && c <= '~' ? c : '?';
-  return text.size() > kMost ? out + "..." : out;
 }
 
 // The header is a Python dict with three entries; this reads what NumPy writes for plain arrays and nothing else.

@@ -11,6 +11,7 @@
 
 #include <tapehead/error.h>
 #include <tapehead/ops.h>
+#include <tapehead/safetensors.h>
 
 namespace tapehead {
 namespace {
@@ -198,6 +199,20 @@ void Module::load_state(const std::vector<NamedTensor>& state) {
         "load_state: the state is another model's; nothing was loaded; names, shapes and types must agree" + problems);
   }
   for (auto& [parameter, values] : writes) write_values(parameter, *values);
+}
+
+void Module::save_weights(const std::string& path, const std::map<std::string, std::string>& metadata) const {
+  save_safetensors(path, parameters(), metadata);
+}
+
+std::map<std::string, std::string> Module::load_weights(const std::string& path) {
+  Safetensors file = load_safetensors(path);
+  try {
+    load_state(file.tensors);
+  } catch (const StateError& error) {
+    throw StateError(fmt::format("load_weights: {}: {}", path, error.what()));
+  }
+  return std::move(file.metadata);
 }
 
 Index detail::at_least_one(const char* layer, const char* role, Index size) {

@@ -3,6 +3,7 @@
 // weights, moving keeps them, and nothing is registered or cached, so nothing goes stale.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -100,6 +101,13 @@ class Module {
   /// Writes values by name. Throws StateError with a table of all missing and unexpected names and of other shapes and
   /// types, and then the model is as it was.
   void load_state(const std::vector<NamedTensor>& state);
+
+  /// All parameters by name in a safetensors file (safetensors.h), which Python's libraries read too, with free text
+  /// beside them. The old file stays until the new one is whole. Throws IoError.
+  void save_weights(const std::string& path, const std::map<std::string, std::string>& metadata = {}) const;
+  /// load_state() with what such a file holds, however it came about; returns its metadata. Throws IoError, FormatError
+  /// for a damaged file, and StateError with load_state's table; then the model is as it was.
+  std::map<std::string, std::string> load_weights(const std::string& path);
 };
 
 namespace detail {

@@ -26,6 +26,7 @@
 #include <tapehead/rms_norm.h>
 #include <tapehead/rotary.h>
 #include <tapehead/runtime.h>
+#include <tapehead/safetensors.h>
 #include <tapehead/schedule.h>
 #include <tapehead/self_attention.h>
 #include <tapehead/sequential.h>

@@ -57,6 +57,15 @@ void InputFile::read(std::uint64_t offset, void* into, std::size_t bytes) const 
   }
 }
 
+std::string shown(std::string_view text) {
+  std::size_t length = std::min<std::size_t>(text.size(), 80);
+  while (length > 0 && length < text.size() && (text[length] & '\xc0') == '\x80') --length;  // keep UTF-8 whole
+  std::string out(text.substr(0, length));
+  std::ranges::replace_if(
+      out, [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; }, '?');
+  return length < text.size() ? out + "..." : out;
+}
+
 std::string read_file(const char* op, const std::string& path) {
   const InputFile file(op, path);
   std::string text(static_cast<std::size_t>(file.size()), '\0');

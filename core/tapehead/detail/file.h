@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace tapehead::detail {
 
@@ -29,6 +30,9 @@ class InputFile {
   int descriptor_;
   std::uint64_t size_ = 0;
 };
+
+/// What the start of damaged text looks like in a message: control characters as "?".
+std::string shown(std::string_view text);
 
 /// The whole file.
 std::string read_file(const char* op, const std::string& path);
