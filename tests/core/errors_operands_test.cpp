@@ -25,11 +25,25 @@ TEST_CASE("bad shapes") {
       {2, Kind::shape, {"matmul", "[4]", "[3]"}, [](Model&) { matmul(ones({4}), ones({3})); }},
       {2, Kind::shape, {"matmul", "[6, 4]"}, [](Model& m) { matmul(m.w1, m.w1); }},
       {3, Kind::shape, {"matmul", "[]"}, [](Model& m) { matmul(m.x, tensor(1.0)); }},
+      {3, Kind::shape, {"matmul", "[]"}, [](Model& m) { matmul(tensor(1.0), m.x); }},
+      {3, Kind::shape, {"matmul", "[]"}, [](Model& m) { matmul(m.x, sum(m.b1), {.transpose_b = true}); }},
       {4,
        Kind::shape,
        {"matmul", "[2, 5, 4]", "[3, 4, 2]", "2 against 3"},
        [](Model&) {
          matmul(ones({2, 5, 4}), ones({3, 4, 2}));
+       }},
+      {4,
+       Kind::shape,
+       {"matmul", "[2, 1, 5, 4]", "[3, 6, 4, 2]", "2 against 3"},
+       [](Model&) {
+         matmul(ones({2, 1, 5, 4}), ones({3, 6, 4, 2}));
+       }},
+      {4,
+       Kind::shape,
+       {"matmul", "[4, 5, 2]", "[3, 4, 2]", "4 against 3"},
+       [](Model&) {
+         matmul(ones({4, 5, 2}), ones({3, 4, 2}), {.transpose_b = true});
        }},
       {5,
        Kind::shape,
@@ -37,6 +51,7 @@ TEST_CASE("bad shapes") {
        [](Model& m) {
          linear(ones({5, 3}), m.w1);
        }},
+      {5, Kind::shape, {"linear", "[4, 5]", "[6, 4]", "5", "4"}, [](Model& m) { linear(transpose(m.x, 0, 1), m.w1); }},
       {5, Kind::shape, {"linear", "bias", "[7]", "[6, 4]"}, [](Model& m) { linear(m.x, m.w1, ones({7})); }},
       {8,
        Kind::shape,
@@ -87,6 +102,18 @@ TEST_CASE("bad shapes") {
        [](Model&) {
          attend({2, 4}, {5, 4}, {6, 4});
        }},
+      {12,
+       Kind::shape,
+       {"scaled_dot_product_attention", "[3, 5, 4]", "[3, 1, 4]", "5 against 1"},
+       [](Model&) {
+         attend({3, 2, 4}, {3, 5, 4}, {3, 1, 4}, {.mask = Mask::window(1, 1)});
+       }},
+      {12,
+       Kind::shape,
+       {"scaled_dot_product_attention", "[5, 4]", "[0, 4]", "5 against 0"},
+       [](Model&) {
+         attend({2, 8}, {5, 4}, {0, 4}, {.heads = 2, .kv_heads = 1});
+       }},
       {13,
        Kind::shape,
        {"scaled_dot_product_attention", "[2, 4]", "[5, 3]", "4", "3"},
@@ -117,7 +144,15 @@ TEST_CASE("bad shapes") {
        [](Model&) {
          attend({2, 2, 4}, {2, 5, 4}, {2, 5, 4}, {.mask = Mask::lengths(whole({1, 2, 3}, {3}))});
        }},
+      {13,
+       Kind::shape,
+       {"scaled_dot_product_attention", "[2, 6]", "[5, 4]", "3", "2"},
+       [](Model&) {
+         attend({2, 6}, {5, 4}, {5, 4}, {.heads = 2});
+       }},
       {23, Kind::shape, {"softmax", "scalar"}, [](Model&) { softmax(tensor(1.0), 0); }},
+      {23, Kind::shape, {"log_softmax", "scalar"}, [](Model& m) { log_softmax(sum(m.b1)); }},
+      {23, Kind::shape, {"layer_norm", "[]"}, [](Model& m) { layer_norm(sum(m.b1)); }},
       {25,
        Kind::shape,
        {"backward", "[3]", "[5, 4]"},

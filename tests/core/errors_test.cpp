@@ -106,17 +106,47 @@ TEST_CASE("bad values") {
        [](Model&) {
          attend({2, 4}, {5, 4}, {5, 4}, {.mask = Mask::lengths(whole({6}, {}))});
        }},
+      {11,
+       Kind::value,
+       {"scaled_dot_product_attention", "6 heads", "4 heads of key"},
+       [](Model&) {
+         attend({2, 12}, {5, 8}, {5, 8}, {.heads = 6, .kv_heads = 4});
+       }},
       {17,
        Kind::value,
-       {"scaled_dot_product_attention", "[2, 0]", "0"},
+       {"scaled_dot_product_attention", "[2, 0]", "head size 0"},
        [](Model&) {
          attend({2, 0}, {5, 0}, {5, 4});
+       }},
+      {17,
+       Kind::value,
+       {"scaled_dot_product_attention", "[3, 2, 0]", "head size 0"},
+       [](Model&) {
+         attend({3, 2, 0}, {3, 5, 0}, {3, 5, 4}, {.heads = 2});
+       }},
+      {17,
+       Kind::value,
+       {"scaled_dot_product_attention", "head size 0"},
+       [](Model&) {
+         attention_scores(ones({2, 0}), ones({5, 0}));
        }},
       {21,
        Kind::value,
        {"cross_entropy", "5"},
        [](Model& m) {
          cross_entropy(m.x, whole({-100, -100, -100, -100, -100}, {5}));
+       }},
+      {21,
+       Kind::value,
+       {"nll_loss", "2 targets"},
+       [](Model&) {
+         nll_loss(ones({2, 3}), whole({-100, -100}, {2}));
+       }},
+      {21,
+       Kind::value,
+       {"cross_entropy", "2 targets"},
+       [](Model&) {
+         cross_entropy(ones({2, 3}), whole({1, 1}, {2}), {.weight = tensor({1, 0, 1})});  // its class weighs nothing
        }},
       {22,
        Kind::value,
