@@ -54,7 +54,7 @@ const std::vector<double> kCausalWeights = {1, 0, 0, 0.35954252, 0.64045748, 0, 
 
 }  // namespace
 
-TEST_CASE("documents: batched attention without a mask") {
+TEST_CASE("documents: S0-1, S0-2, S0-3, S0-4: batched attention without a mask") {
   const Batched in;
   const AttentionResult result = scaled_dot_product_attention(in.q, in.k, in.v);
   CHECK(result.output.shape() == Shape{2, 4, 8});
@@ -73,7 +73,7 @@ TEST_CASE("documents: batched attention without a mask") {
   check_close(sum(result.weights, -1), std::vector<double>(8, 1), 1e-12);
 }
 
-TEST_CASE("documents: batched attention with a causal keep-mask") {
+TEST_CASE("documents: S0-5, S0-6, S0-7, S0-8: batched attention with a causal keep-mask") {
   const Batched in;
   const Tensor keep = not_equal(tril(ones({4, 4})), zeros({}));
   CHECK(to_string(to(keep, DType::i64)) == "[[1 0 0 0]\n [1 1 0 0]\n [1 1 1 0]\n [1 1 1 1]]");
@@ -99,7 +99,7 @@ TEST_CASE("documents: batched attention with a causal keep-mask") {
   }
 }
 
-TEST_CASE("documents: the minimal self-attention") {
+TEST_CASE("documents: S1-4: the minimal self-attention") {
   NumpyRandom random(42);
   const Tensor x = random.randn({4, 8});
   const Tensor w_q = random.randn({8, 8}) * 0.1;
@@ -116,7 +116,7 @@ TEST_CASE("documents: the minimal self-attention") {
                0.26811614, 0.24296143, 0.25373332, 0.23518912, 0.24213999, 0.25864585, 0.24825651, 0.25095765});
 }
 
-TEST_CASE("documents: the step-by-step notebook") {
+TEST_CASE("documents: S2-2, S2-3, S2-4, S2-8, S2-9: the step-by-step notebook") {
   const Tensor products =
       f64({-0.6565045, -3.76956714, 3.08105246, 2.43434131, 2.07802559, 1.21139921, 7.93190485, -1.00497858, 4.20399631,
            -0.29168475, -1.308575, -5.64194761, 4.73150822, -1.13656296, 2.20243154, -5.90394453},
@@ -161,7 +161,7 @@ TEST_CASE("documents: the step-by-step notebook") {
               2e-8);
 }
 
-TEST_CASE("documents: \"The cat sat\"") {
+TEST_CASE("documents: S3-2, S3-3: \"The cat sat\"") {
   const CatSat in;
   const Tensor q = matmul(in.x, in.w_q), k = matmul(in.x, in.w_k), v = matmul(in.x, in.w_v);
   check_close(q, {1, 0.5, 0.75, 0, 1.3, 0.65, 1, 1.2, 1.1}, 1e-15);
@@ -177,7 +177,7 @@ TEST_CASE("documents: \"The cat sat\"") {
                               1.290482, 0.40740516});
 }
 
-TEST_CASE("documents: gradients of \"The cat sat\", derived analytically and by differences") {
+TEST_CASE("documents: S3-3: gradients of \"The cat sat\", derived analytically and by differences") {
   CatSat in;
   const std::vector<Tensor> leaves = {in.x.requires_grad_(), in.w_q.requires_grad_(), in.w_k.requires_grad_(),
                                       in.w_v.requires_grad_()};
@@ -208,7 +208,7 @@ TEST_CASE("documents: gradients of \"The cat sat\", derived analytically and by 
   CHECK(gradcheck(energy, leaves));
 }
 
-TEST_CASE("documents: the causal example, and what each mask means to each function") {
+TEST_CASE("documents: S3-4, S3-5, S3-6: the causal example, and what each mask means to each function") {
   const Tensor x = sentence();
   const Tensor added = triu(full({3, 3}, kNever, DType::f64), 1);
   const Tensor kept = not_equal(tril(ones({3, 3})), zeros({}));
@@ -241,7 +241,7 @@ TEST_CASE("documents: the causal example, and what each mask means to each funct
   CHECK(leak(Mask::block(blocked)) == 0);
 }
 
-TEST_CASE("documents: the tutorial's two examples") {
+TEST_CASE("documents: S4-2, S4-3, S4-4: the tutorial's two examples") {
   {
     NumpyRandom random(42);
     const Tensor q = random.rand({1, 2}), k = random.rand({3, 2}), v = random.rand({3, 4});
@@ -271,7 +271,7 @@ TEST_CASE("documents: the tutorial's two examples") {
                               0.69159485, 0.33569115, 0.60260524, 0.49671906, 0.55232941, 0.63923774});
 }
 
-TEST_CASE("documents: softmax on any axis, shifted, and against a loop") {
+TEST_CASE("documents: C1, C2, C3: softmax on any axis, shifted, and against a loop") {
   NumpyRandom random(5);
   const Tensor x = random.randn({2, 3, 4});
   for (const int axis : {0, 1, 2, -1, -2, -3}) {
@@ -287,7 +287,7 @@ TEST_CASE("documents: softmax on any axis, shifted, and against a loop") {
   check_close(to(sum(narrow, -1), DType::f64), std::vector<double>(6, 1), 1e-6);
 }
 
-TEST_CASE("documents: scaling keeps the variance of scores near one") {
+TEST_CASE("documents: S2-11: scaling keeps the variance of scores near one") {
   NumpyRandom random(7);
   for (const Index size : {8, 64, 512}) {
     const Tensor q = random.randn({64, size}), k = random.randn({64, size});
