@@ -1,6 +1,25 @@
 // SPDX-License-Identifier: MIT
 // Bad calls: each throws its type, says which operation and which numbers, and changes nothing: a valid step afterwards
-// gives the bits that it would have given without.
+// gives the bits that it would have given without. Three or more of each class:
+//
+//  1 shapes that do not broadcast         17 head size 0                         33 backward inside backward
+//  2 matmul, inner sizes differ           18 longer than the position table      34 gradient read before backward
+//  3 matmul of a scalar                   19 index out of range                  35 step without gradients
+//  4 matmul, batch axes differ            20 target out of range                 36 parameter's shape changed
+//  5 linear, wrong last axis              21 all targets ignored                 37 impossible learning rate, epsilon
+//  6 f32 with f64                         22 max or mean over nothing            38 dropout outside [0, 1)
+//  7 floating indices                     23 softmax over a scalar               39 more memory than there is
+//  8 reshape to another count             24 backward from no scalar             40 axis too long for BLAS
+//  9 axis out of range or named twice     25 cotangent of another shape, type    41 loading another model's names
+// 10 slice step 0, concat of nothing      26 backward twice                      42 another configuration or version
+// 11 width not divisible by heads         27 backward, nothing asks for it       43 file missing, a folder, unreadable
+// 12 other numbers of keys and values     28 saved value changed                 44 damaged safetensors
+// 13 queries and keys of other size       29 recorded leaf changed               45 npy of unknown type
+// 14 mask does not broadcast              30 write through a view                46 npy cut short or too long
+// 15 mask of the wrong type               31 tape played in two threads          47 no space, no permission
+// 16 additive mask with NaN or +inf       32 no second derivative there          48 moved-from or empty tensor
+//
+// 18 belongs to a layer, 41 and 42 to modules, 43 to 47 to files: their tests stand with those.
 #pragma once
 
 #include <cmath>
@@ -65,7 +84,7 @@ struct Model {
 enum class Kind { shape, dtype, index, graph, value, state };
 
 struct BadCall {
-  int number;  // the class of bad call; see the list in the README of this folder
+  int number;  // of its class, above
   Kind kind;
   std::vector<std::string> parts;  // that the text must hold
   std::function<void(Model&)> call;
