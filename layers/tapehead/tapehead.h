@@ -4,6 +4,7 @@
 
 #include <tapehead/attention.h>
 #include <tapehead/check.h>
+#include <tapehead/dataset.h>
 #include <tapehead/dropout.h>
 #include <tapehead/dtype.h>
 #include <tapehead/embedding.h>
@@ -34,4 +35,5 @@
 #include <tapehead/softmax.h>
 #include <tapehead/tape.h>
 #include <tapehead/tensor.h>
+#include <tapehead/tokenizer.h>
 #include <tapehead/transformer.h>

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -71,6 +72,16 @@ std::string read_file(const char* op, const std::string& path) {
   std::string text(static_cast<std::size_t>(file.size()), '\0');
   file.read(0, text.data(), text.size());
   return text;
+}
+
+std::shared_ptr<const void> map_file(const InputFile& file) {
+  if (file.size() == 0) throw FormatError(fmt::format("{}: {} is empty", file.op(), file.path()));
+  const auto bytes = static_cast<std::size_t>(file.size());
+  void* const at = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
+  if (at == MAP_FAILED) {
+    throw IoError(fmt::format("{}: cannot map {}: {}", file.op(), file.path(), std::strerror(errno)));
+  }
+  return {at, [bytes](void* mapped) { ::munmap(mapped, bytes); }};
 }
 
 OutputFile::OutputFile(const char* op, const std::string& path) : op_(op), path_(path) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -36,6 +37,9 @@ std::string shown(std::string_view text);
 
 /// The whole file.
 std::string read_file(const char* op, const std::string& path);
+
+/// The file in memory, read as it is used; it may be closed. Throws IoError; FormatError for an empty file.
+std::shared_ptr<const void> map_file(const InputFile& file);
 
 /// A file that appears whole or not at all: written as PATH.part beside it, synced to the disk, and then given the
 /// name; whatever fails before that leaves an older file as it was and removes PATH.part. A PATH.part that a killed
