@@ -20,8 +20,8 @@ MultiHeadAttentionOptions attention_options(const TransformerOptions& options) {
 // x + branch(x) with the norm before the branch or after the sum. By reference: a copied layer has other weights.
 template <class Branch>
 Tensor residual(const Tensor& x, const NormLayer& norm, bool norm_first, const Dropout& dropout, const Branch& branch) {
-  if (norm_first) return x + dropout(branch(apply(norm, x)));
-  return apply(norm, x + dropout(branch(x)));
+  if (norm_first) return x + dropout(branch(detail::apply(norm, x)));
+  return detail::apply(norm, x + dropout(branch(x)));
 }
 
 template <class Layer>
@@ -136,7 +136,7 @@ TransformerEncoder::TransformerEncoder(Index count, Index embed_dim, Index heads
 Tensor TransformerEncoder::operator()(const Tensor& x, const AttentionCall& call) const {
   Tensor h = x;
   for (const TransformerEncoderLayer& layer : layers) h = layer(h, call);
-  return norm ? apply(*norm, h) : h;
+  return norm ? detail::apply(*norm, h) : h;
 }
 
 void TransformerEncoder::members(Members& m) {
@@ -154,7 +154,7 @@ Tensor TransformerDecoder::operator()(const Tensor& x, const Tensor& memory, con
                                       const AttentionCall& cross) const {
   Tensor h = x;
   for (const TransformerDecoderLayer& layer : layers) h = layer(h, memory, self, cross);
-  return norm ? apply(*norm, h) : h;
+  return norm ? detail::apply(*norm, h) : h;
 }
 
 void TransformerDecoder::members(Members& m) {
