@@ -249,6 +249,24 @@ Tensor attention_drop_factors(const AttentionPlan& p, DType dtype) {
   return factors;
 }
 
+Tensor attention_allowed(const AttentionPlan& p, std::initializer_list<const Tensor*> operands) {
+  return visit_float((*operands.begin())->dtype(), kAttention, [&](auto zero) {
+    using T = decltype(zero);
+    if (!needs_care<T>(p, operands)) return Tensor();
+    Tensor allowed = zeros(p.scores_shape(), DType::boolean);
+    std::vector<T> scores(static_cast<std::size_t>(p.keys));  // nobody asks for them
+    const auto blocked = std::make_unique<bool[]>(static_cast<std::size_t>(p.keys));
+    for (Index row = 0; row < p.matrices() * p.queries; ++row) {
+      const KeyRange keys = p.mask->range(row / p.queries, row % p.queries);
+      if (keys.empty()) continue;
+      p.mask->template apply<T>(row / p.queries, row % p.queries, keys, 0, scores.data(), blocked.get());
+      bool* to = fresh<bool>(allowed) + row * p.keys;
+      for (Index j = keys.begin; j < keys.end; ++j) to[j] = !blocked[static_cast<std::size_t>(j)];
+    }
+    return allowed;
+  });
+}
+
 AttentionGradients attention_backward(const AttentionPlan& p, const Tensor& query, const Tensor& key,
                                       const Tensor* value, const Tensor& gradient, const Tensor& result,
                                       const Tensor* stats) {

@@ -56,6 +56,10 @@ void attention_weights(const AttentionPlan& p, const Tensor& query, const Tensor
 /// What dropout multiplies the weights with, 0 or 1 / (1 - p): [leading..., queries, keys].
 Tensor attention_drop_factors(const AttentionPlan& p, DType dtype);
 
+/// Which pairs the mask allows, bool [leading..., queries, keys]; not defined unless an operand holds a NaN or an
+/// infinity that the mask may hide.
+Tensor attention_allowed(const AttentionPlan& p, std::initializer_list<const Tensor*> operands);
+
 /// Gradients with the common leading axes; what broadcasting shared is not summed yet. Joined operands have one
 /// gradient, which all three are.
 struct AttentionGradients {

@@ -72,16 +72,52 @@ Tensor scaled_scores(const PlanRef& p, const Tensor& query, const Tensor& key) {
   return matmul(query_heads(p, query * p->scale), shared_heads(p, key), {.transpose_b = true});
 }
 
+// Products over pairs of a query and a key, recorded. Where an operand holds NaN or infinity behind a mask, a weight of
+// 0 times it would not be 0: then every pair is formed by itself, and blocked ones are left out.
+class Pairs {
+ public:
+  Pairs(const Plan& p, std::initializer_list<const Tensor*> operands)
+      : allowed_(detail::attention_allowed(p, operands)) {}
+
+  /// a [..., queries, size] and b [..., keys, size] -> [..., queries, keys]
+  Tensor of(const Tensor& a, const Tensor& b) const {
+    if (!allowed_.defined()) return matmul(a, b, {.transpose_b = true});
+    return sum(kept(unsqueeze(a, -2)) * kept(unsqueeze(b, -3)), -1);
+  }
+  /// pairs [..., queries, keys] and x [..., keys, size] -> [..., queries, size]
+  Tensor summed_over_keys(const Tensor& pairs, const Tensor& x) const {
+    if (!allowed_.defined()) return matmul(pairs, x);
+    return sum(kept(unsqueeze(pairs, -1)) * kept(unsqueeze(x, -3)), -2);
+  }
+  /// pairs [..., queries, keys] and x [..., queries, size] -> [..., keys, size]
+  Tensor summed_over_queries(const Tensor& pairs, const Tensor& x) const {
+    if (!allowed_.defined()) return matmul(pairs, x, {.transpose_a = true});
+    return sum(kept(unsqueeze(pairs, -1)) * kept(unsqueeze(x, -2)), -3);
+  }
+  /// 0 where a pair is blocked.
+  Tensor without_blocked(const Tensor& pairs) const {
+    return allowed_.defined() ? where(allowed_, pairs, zeros({}, pairs.dtype())) : pairs;
+  }
+
+ private:
+  // x broadcast to [..., queries, keys, size], 0 where a pair is blocked.
+  Tensor kept(const Tensor& x) const { return where(unsqueeze(allowed_, -1), x, zeros({}, x.dtype())); }
+
+  Tensor allowed_;  // bool [..., queries, keys]; not defined while plain products do
+};
+
 // For second derivatives: gradients of query and key from recorded operations, given those of the weights.
 detail::AttentionGradients recorded_score_gradients(const PlanRef& p, const Operands& parts, const Tensor& weights,
-                                                    const Tensor& weights_gradient) {
+                                                    const Tensor& gradient, const Pairs& pairs) {
+  const Tensor query = query_heads(p, parts.query), key = shared_heads(p, parts.key);
+  const Tensor weights_gradient = pairs.without_blocked(gradient);
   Tensor scores = p->scale * weights * (weights_gradient - sum(weights_gradient * weights, -1, true));
   if (p->softcap > 0) {
-    const Tensor t = tanh(scaled_scores(p, parts.query, parts.key) / p->softcap);
+    const Tensor t = tanh(pairs.of(query * p->scale, key) / p->softcap);
     scores = scores * (1.0 - t * t);
   }
-  return {merge_query_heads(p, matmul(scores, shared_heads(p, parts.key))),
-          merge_shared_heads(p, matmul(scores, query_heads(p, parts.query), {.transpose_a = true})),
+  return {merge_query_heads(p, pairs.summed_over_keys(scores, key)),
+          merge_shared_heads(p, pairs.summed_over_queries(scores, query)),
           {}};
 }
 
@@ -89,15 +125,16 @@ detail::AttentionGradients recorded_output_gradients(const PlanRef& p, const Ope
   const Operands parts = separate(p, whole);
   const Tensor weights = attention_weights(p, whole);
   const Tensor g = query_heads(p, gradient);
-  Tensor weights_gradient = matmul(g, shared_heads(p, parts.value), {.transpose_b = true});
+  const Pairs pairs(*p, {&whole.query, &whole.key, &whole.value, &gradient});
+  Tensor weights_gradient = pairs.of(g, shared_heads(p, parts.value));
   Tensor dropped = weights;
   if (p->dropout > 0) {
     const Tensor factors = detail::attention_drop_factors(*p, gradient.dtype());
     weights_gradient = weights_gradient * factors;
     dropped = weights * factors;
   }
-  detail::AttentionGradients gradients = recorded_score_gradients(p, parts, weights, weights_gradient);
-  gradients.value = merge_shared_heads(p, matmul(dropped, g, {.transpose_a = true}));
+  detail::AttentionGradients gradients = recorded_score_gradients(p, parts, weights, weights_gradient, pairs);
+  gradients.value = merge_shared_heads(p, pairs.summed_over_queries(dropped, g));
   return gradients;
 }
 
@@ -134,7 +171,8 @@ void weights_rule(Backward& back, const PlanRef& p) {
   const Operands whole = saved_operands(back, p, false);
   const Tensor weights = back.saved(p->joined ? 1 : 2);
   if (is_recording()) {
-    hand_over(back, p, recorded_score_gradients(p, separate(p, whole), weights, back.gradient()));
+    const Pairs pairs(*p, {&whole.query, &whole.key, &back.gradient()});
+    hand_over(back, p, recorded_score_gradients(p, separate(p, whole), weights, back.gradient(), pairs));
     return;
   }
   hand_over(back, p,
