@@ -262,9 +262,9 @@ void check_path(const Combination& c, const Numbers& n, const Path& path) {
   if (text.empty()) text = compared("key's gradient", gradients[1], n.key_gradient, tolerance);
   if (text.empty()) text = compared("value's gradient", gradients[2], n.value_gradient, tolerance);
   CHECK_MESSAGE(text.empty(),
-                fmt::format("{} queries, {} keys, {}/{} heads, mask {}, {}{}{}: {}", queries, keys, c.head.heads,
-                            c.head.kv_heads, c.mask, name_of(path.dtype), path.need_weights ? ", weights" : "",
-                            path.recorded ? ", recorded" : "", text));
+                fmt::format("{} queries, {} keys, {}/{} heads, mask {}, {}{}{}: {}", c.size.queries, c.size.keys,
+                            c.head.heads, c.head.kv_heads, c.mask, name_of(path.dtype),
+                            path.need_weights ? ", weights" : "", path.recorded ? ", recorded" : "", text));
 }
 
 // A NaN in the last query, in a key, in a value and in the gradient of a weight.
