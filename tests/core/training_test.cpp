@@ -147,7 +147,7 @@ TEST_CASE("MovingAverage follows PyTorch's average, and models go there and back
       const AveragedWeights averaged(average);
       CHECK(std::abs(w.at({0}) - 1.2805) <= tolerance);
       CHECK_THROWS_WITH_AS(average.update(), doctest::Contains("hold their averages"), StateError);
-      CHECK_THROWS_AS(AveragedWeights{average}, StateError);
+      CHECK_THROWS_AS(const AveragedWeights again(average), StateError);
     }
     CHECK(w.at({0}) == 2.5);
     CHECK(w.at({1}) == -1.25);
