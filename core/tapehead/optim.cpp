@@ -164,12 +164,12 @@ const OptimKernels<T>& kernels(T) {
   return chosen->of(T{});
 }
 
-Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype()); }
-
 }  // namespace
 
 SGD::SGD(const ParameterGroups& parameters, const SGDOptions& options)
-    : Optimizer("SGD", parameters, options.lr, options.weight_decay, options.allow_missing_grad), options_(options) {
+    : Optimizer("SGD", parameters, options.lr, options.weight_decay, options.allow_missing_grad,
+                options.momentum == 0 ? std::vector<std::string>{} : std::vector<std::string>{"momentum_buffer"}),
+      options_(options) {
   check_not_negative("SGD", "momentum", options.momentum);
   if (!std::isfinite(options.dampening)) {
     throw ValueError(fmt::format("SGD: dampening {} must be finite", options.dampening));
@@ -178,11 +178,9 @@ SGD::SGD(const ParameterGroups& parameters, const SGDOptions& options)
     throw ValueError(fmt::format("SGD: nesterov needs momentum above 0 and dampening 0, got {} and {}",
                                  options.momentum, options.dampening));
   }
-  if (options.momentum == 0) return;
-  for (const NamedTensor& parameter : this->parameters()) velocities_.push_back({zeros_like(parameter.tensor), false});
 }
 
-void SGD::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
+void SGD::update(std::size_t i, Tensor& parameter, const Tensor& gradient, State& state) {
   visit_float(parameter.dtype(), "SGD", [&](auto zero) {
     using T = decltype(zero);
     T* p = static_cast<T*>(parameter.mark_written("SGD.step"));
@@ -190,15 +188,13 @@ void SGD::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
     SgdScalars<T> by{static_cast<T>(lr(i)), static_cast<T>(weight_decay(i)), static_cast<T>(options_.momentum),
                      static_cast<T>(1 - options_.dampening),
                      options_.nesterov ? static_cast<T>(options_.momentum) : T{0}};
-    if (velocities_.empty()) {
+    if (state.buffers.empty()) {
       detail::parallel_ranges(parameter.numel(), 1,
                               [&](Index begin, Index end) { kernels(T{}).sgd(p + begin, g + begin, end - begin, by); });
       return;
     }
-    Velocity& velocity = velocities_[i];
-    if (!velocity.started) by.new_share = 1;
-    velocity.started = true;
-    T* v = fresh<T>(velocity.value);
+    if (state.steps == 1) by.new_share = 1;
+    T* v = fresh<T>(state.buffers[0]);
     detail::parallel_ranges(parameter.numel(), 2, [&](Index begin, Index end) {
       kernels(T{}).sgd_momentum(p + begin, g + begin, v + begin, end - begin, by);
     });
@@ -208,23 +204,20 @@ void SGD::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
 Adam::Adam(const ParameterGroups& parameters, const AdamOptions& options) : Adam("Adam", parameters, options, false) {}
 
 Adam::Adam(const char* name, const ParameterGroups& parameters, const AdamOptions& options, bool decoupled_decay)
-    : Optimizer(name, parameters, options.lr, options.weight_decay, options.allow_missing_grad),
+    : Optimizer(name, parameters, options.lr, options.weight_decay, options.allow_missing_grad,
+                {"exp_avg", "exp_avg_sq"}),
       options_(options),
       decoupled_decay_(decoupled_decay) {
   check_share(name, "beta1", options.beta1);
   check_share(name, "beta2", options.beta2);
   check_positive(name, "eps", options.eps);
-  for (const NamedTensor& parameter : this->parameters()) {
-    moments_.push_back({zeros_like(parameter.tensor), zeros_like(parameter.tensor), 0});
-  }
 }
 
-void Adam::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
-  Moments& moments = moments_[i];
-  if (++moments.steps != corrected_steps_) {
-    corrected_steps_ = moments.steps;
-    correction1_ = 1 - std::pow(options_.beta1, static_cast<double>(moments.steps));
-    correction2_ = 1 - std::pow(options_.beta2, static_cast<double>(moments.steps));
+void Adam::update(std::size_t i, Tensor& parameter, const Tensor& gradient, State& state) {
+  if (state.steps != corrected_steps_) {
+    corrected_steps_ = state.steps;
+    correction1_ = 1 - std::pow(options_.beta1, static_cast<double>(state.steps));
+    correction2_ = 1 - std::pow(options_.beta2, static_cast<double>(state.steps));
   }
   visit_float(parameter.dtype(), "Adam", [&](auto zero) {
     using T = decltype(zero);
@@ -236,8 +229,8 @@ void Adam::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
         static_cast<T>(decoupled_decay_ ? 0 : decay), static_cast<T>(decoupled_decay_ ? 1 - rate * decay : 1)};
     T* p = static_cast<T*>(parameter.mark_written(decoupled_decay_ ? "AdamW.step" : "Adam.step"));
     const T* g = data<T>(gradient);
-    T* m = fresh<T>(moments.first);
-    T* v = fresh<T>(moments.second);
+    T* m = fresh<T>(state.buffers[0]);
+    T* v = fresh<T>(state.buffers[1]);
     const auto kernel = kernels(T{}).adam;
     detail::parallel_ranges(parameter.numel(), 4, [&](Index begin, Index end) {
       kernel(p + begin, g + begin, m + begin, v + begin, end - begin, by);

@@ -74,9 +74,22 @@ class Optimizer {
   void set_lr(double lr);
   const std::vector<NamedTensor>& parameters() const { return parameters_; }
 
+  /// What the optimizer remembers, under the parameters' names: "linear.weight.exp_avg" and so on, and the number of
+  /// steps as "linear.weight.step", i64. Copies; to save beside the weights.
+  std::vector<NamedTensor> state() const;
+  /// Goes on from such a state. Throws StateError with a table of all names and shapes that do not fit, and then
+  /// nothing has changed.
+  void load_state(const std::vector<NamedTensor>& state);
+
  protected:
+  /// What an optimizer remembers of one parameter from step to step.
+  struct State {
+    std::vector<Tensor> buffers;  // shaped like the parameter
+    std::int64_t steps = 0;       // that it had a gradient in, this one included
+  };
+  /// `buffers`: PyTorch's names of what is remembered; it starts at `initial`.
   Optimizer(const char* name, const ParameterGroups& parameters, double lr, double weight_decay,
-            bool allow_missing_grad);
+            bool allow_missing_grad, std::vector<std::string> buffers, double initial = 0);
   /// The lr and the weight decay of the i-th parameter.
   double lr(std::size_t i) const { return lr_ * scales_[i].lr; }
   double weight_decay(std::size_t i) const { return scales_[i].weight_decay; }
@@ -85,7 +98,7 @@ class Optimizer {
   static void check_share(const char* name, const char* option, double value);  // in [0, 1)
   static void check_positive(const char* name, const char* option, double value);
   /// Updates one parameter from its gradient; must not throw.
-  virtual void update(std::size_t i, Tensor& parameter, const Tensor& gradient) = 0;
+  virtual void update(std::size_t i, Tensor& parameter, const Tensor& gradient, State& state) = 0;
 
  private:
   struct Scales {
@@ -98,6 +111,8 @@ class Optimizer {
   std::vector<NamedTensor> parameters_;
   std::vector<Shape> shapes_;   // at construction, when the moments were made
   std::vector<Scales> scales_;  // what their groups say
+  std::vector<std::string> buffers_;
+  std::vector<State> states_;
   double lr_;
   bool allow_missing_grad_;
 };
@@ -118,13 +133,8 @@ class SGD : public Optimizer {
   explicit SGD(const ParameterGroups& parameters, const SGDOptions& options = {});
 
  private:
-  struct Velocity {
-    Tensor value;
-    bool started = false;
-  };
-  void update(std::size_t i, Tensor& parameter, const Tensor& gradient) override;
+  void update(std::size_t i, Tensor& parameter, const Tensor& gradient, State& state) override;
   SGDOptions options_;
-  std::vector<Velocity> velocities_;  // none without momentum
 };
 
 struct AdamOptions {
@@ -145,15 +155,9 @@ class Adam : public Optimizer {
   Adam(const char* name, const ParameterGroups& parameters, const AdamOptions& options, bool decoupled_decay);
 
  private:
-  struct Moments {
-    Tensor first;
-    Tensor second;
-    std::int64_t steps = 0;
-  };
-  void update(std::size_t i, Tensor& parameter, const Tensor& gradient) override;
+  void update(std::size_t i, Tensor& parameter, const Tensor& gradient, State& state) override;
   AdamOptions options_;
   bool decoupled_decay_;
-  std::vector<Moments> moments_;
   std::int64_t corrected_steps_ = 0;  // that the corrections below belong to
   double correction1_ = 1;            // 1 - beta1^steps
   double correction2_ = 1;
@@ -180,13 +184,8 @@ class Adagrad : public Optimizer {
   explicit Adagrad(const ParameterGroups& parameters, const AdagradOptions& options = {});
 
  private:
-  struct Squares {
-    Tensor sum;
-    std::int64_t steps = 0;
-  };
-  void update(std::size_t i, Tensor& parameter, const Tensor& gradient) override;
+  void update(std::size_t i, Tensor& parameter, const Tensor& gradient, State& state) override;
   AdagradOptions options_;
-  std::vector<Squares> squares_;
 };
 
 struct RMSpropOptions {
@@ -205,14 +204,8 @@ class RMSprop : public Optimizer {
   explicit RMSprop(const ParameterGroups& parameters, const RMSpropOptions& options = {});
 
  private:
-  struct Moments {
-    Tensor square;
-    Tensor mean;      // empty unless centered
-    Tensor velocity;  // empty without momentum
-  };
-  void update(std::size_t i, Tensor& parameter, const Tensor& gradient) override;
+  void update(std::size_t i, Tensor& parameter, const Tensor& gradient, State& state) override;
   RMSpropOptions options_;
-  std::vector<Moments> moments_;
 };
 
 struct LionOptions {
@@ -228,9 +221,8 @@ class Lion : public Optimizer {
   explicit Lion(const ParameterGroups& parameters, const LionOptions& options = {});
 
  private:
-  void update(std::size_t i, Tensor& parameter, const Tensor& gradient) override;
+  void update(std::size_t i, Tensor& parameter, const Tensor& gradient, State& state) override;
   LionOptions options_;
-  std::vector<Tensor> momenta_;
 };
 
 /// Scales all gradients down together so that their common 2-norm is at most max_norm; returns the norm before.

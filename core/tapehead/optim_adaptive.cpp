@@ -132,25 +132,26 @@ const AdaptiveKernels<T>& kernels(T) {
   return chosen->of(T{});
 }
 
-Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype()); }
+std::vector<std::string> rmsprop_buffers(const RMSpropOptions& options) {
+  std::vector<std::string> names = {"square_avg"};
+  if (options.centered) names.push_back("grad_avg");
+  if (options.momentum > 0) names.push_back("momentum_buffer");
+  return names;
+}
 
 }  // namespace
 
 Adagrad::Adagrad(const ParameterGroups& parameters, const AdagradOptions& options)
-    : Optimizer("Adagrad", parameters, options.lr, options.weight_decay, options.allow_missing_grad),
+    : Optimizer("Adagrad", parameters, options.lr, options.weight_decay, options.allow_missing_grad, {"sum"},
+                options.initial_accumulator_value),
       options_(options) {
   check_not_negative("Adagrad", "lr_decay", options.lr_decay);
   check_not_negative("Adagrad", "initial_accumulator_value", options.initial_accumulator_value);
   check_positive("Adagrad", "eps", options.eps);
-  for (const NamedTensor& parameter : this->parameters()) {
-    const Tensor& weights = parameter.tensor;
-    squares_.push_back({full(weights.shape(), options.initial_accumulator_value, weights.dtype()), 0});
-  }
 }
 
-void Adagrad::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
-  Squares& squares = squares_[i];
-  const double rate = lr(i) / (1 + static_cast<double>(squares.steps++) * options_.lr_decay);
+void Adagrad::update(std::size_t i, Tensor& parameter, const Tensor& gradient, State& state) {
+  const double rate = lr(i) / (1 + static_cast<double>(state.steps - 1) * options_.lr_decay);
   visit_float(parameter.dtype(), "Adagrad", [&](auto zero) {
     using T = decltype(zero);
     const AdaptiveScalars<T> by{.lr = static_cast<T>(rate),
@@ -161,7 +162,7 @@ void Adagrad::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
                                 .momentum = 0};
     T* p = static_cast<T*>(parameter.mark_written("Adagrad.step"));
     const T* g = data<T>(gradient);
-    T* s = fresh<T>(squares.sum);
+    T* s = fresh<T>(state.buffers[0]);
     detail::parallel_ranges(parameter.numel(), 4, [&](Index begin, Index end) {
       kernels(T{}).adagrad(p + begin, g + begin, s + begin, end - begin, by);
     });
@@ -169,21 +170,15 @@ void Adagrad::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
 }
 
 RMSprop::RMSprop(const ParameterGroups& parameters, const RMSpropOptions& options)
-    : Optimizer("RMSprop", parameters, options.lr, options.weight_decay, options.allow_missing_grad),
+    : Optimizer("RMSprop", parameters, options.lr, options.weight_decay, options.allow_missing_grad,
+                rmsprop_buffers(options)),
       options_(options) {
   check_share("RMSprop", "alpha", options.alpha);
   check_positive("RMSprop", "eps", options.eps);
   check_not_negative("RMSprop", "momentum", options.momentum);
-  for (const NamedTensor& parameter : this->parameters()) {
-    Moments moments{zeros_like(parameter.tensor), {}, {}};
-    if (options.centered) moments.mean = zeros_like(parameter.tensor);
-    if (options.momentum > 0) moments.velocity = zeros_like(parameter.tensor);
-    moments_.push_back(std::move(moments));
-  }
 }
 
-void RMSprop::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
-  Moments& moments = moments_[i];
+void RMSprop::update(std::size_t i, Tensor& parameter, const Tensor& gradient, State& state) {
   visit_float(parameter.dtype(), "RMSprop", [&](auto zero) {
     using T = decltype(zero);
     const AdaptiveScalars<T> by{.lr = static_cast<T>(lr(i)),
@@ -194,9 +189,9 @@ void RMSprop::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
                                 .momentum = static_cast<T>(options_.momentum)};
     T* p = static_cast<T*>(parameter.mark_written("RMSprop.step"));
     const T* g = data<T>(gradient);
-    T* s = fresh<T>(moments.square);
-    T* m = moments.mean.defined() ? fresh<T>(moments.mean) : nullptr;
-    T* v = moments.velocity.defined() ? fresh<T>(moments.velocity) : nullptr;
+    T* s = fresh<T>(state.buffers[0]);
+    T* m = options_.centered ? fresh<T>(state.buffers[1]) : nullptr;
+    T* v = options_.momentum > 0 ? fresh<T>(state.buffers.back()) : nullptr;
     detail::parallel_ranges(parameter.numel(), 4, [&](Index begin, Index end) {
       kernels(T{}).rmsprop(p + begin, g + begin, s + begin, m == nullptr ? m : m + begin, v == nullptr ? v : v + begin,
                            end - begin, by);
@@ -205,13 +200,13 @@ void RMSprop::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
 }
 
 Lion::Lion(const ParameterGroups& parameters, const LionOptions& options)
-    : Optimizer("Lion", parameters, options.lr, options.weight_decay, options.allow_missing_grad), options_(options) {
+    : Optimizer("Lion", parameters, options.lr, options.weight_decay, options.allow_missing_grad, {"exp_avg"}),
+      options_(options) {
   check_share("Lion", "beta1", options.beta1);
   check_share("Lion", "beta2", options.beta2);
-  for (const NamedTensor& parameter : this->parameters()) momenta_.push_back(zeros_like(parameter.tensor));
 }
 
-void Lion::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
+void Lion::update(std::size_t i, Tensor& parameter, const Tensor& gradient, State& state) {
   visit_float(parameter.dtype(), "Lion", [&](auto zero) {
     using T = decltype(zero);
     const LionScalars<T> by{.lr = static_cast<T>(lr(i)),
@@ -222,7 +217,7 @@ void Lion::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
                             .fresh2 = static_cast<T>(1 - options_.beta2)};
     T* p = static_cast<T*>(parameter.mark_written("Lion.step"));
     const T* g = data<T>(gradient);
-    T* m = fresh<T>(momenta_[i]);
+    T* m = fresh<T>(state.buffers[0]);
     detail::parallel_ranges(parameter.numel(), 3, [&](Index begin, Index end) {
       kernels(T{}).lion(p + begin, g + begin, m + begin, end - begin, by);
     });

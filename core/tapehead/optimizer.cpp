@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 
 #include <tapehead/detail/body.h>
+#include <tapehead/detail/by_name.h>
 #include <tapehead/error.h>
+#include <tapehead/ops.h>
 #include <tapehead/optim.h>
 
 namespace tapehead {
@@ -60,8 +62,8 @@ std::vector<ParameterGroup> decay_groups(const std::vector<NamedTensor>& paramet
 }
 
 Optimizer::Optimizer(const char* name, const ParameterGroups& parameters, double lr, double weight_decay,
-                     bool allow_missing_grad)
-    : name_(name), lr_(lr), allow_missing_grad_(allow_missing_grad) {
+                     bool allow_missing_grad, std::vector<std::string> buffers, double initial)
+    : name_(name), buffers_(std::move(buffers)), lr_(lr), allow_missing_grad_(allow_missing_grad) {
   check_rate(name, lr);
   check_not_negative(name, "weight_decay", weight_decay);
   std::map<const detail::TensorBody*, const ParameterGroup*> seen;
@@ -79,6 +81,10 @@ Optimizer::Optimizer(const char* name, const ParameterGroups& parameters, double
       parameters_.push_back(parameter);
       shapes_.push_back(parameter.tensor.shape());
       scales_.push_back(scales);
+      State& state = states_.emplace_back();
+      for (std::size_t b = 0; b < buffers_.size(); ++b) {
+        state.buffers.push_back(full(parameter.tensor.shape(), initial, parameter.tensor.dtype()));
+      }
     }
   }
   if (parameters_.empty()) throw ValueError(fmt::format("{}: the list of parameters is empty", name));
@@ -138,9 +144,34 @@ void Optimizer::step() {
   check_step();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Tensor& parameter = parameters_[i].tensor;
-    if (parameter.body().wants_grad && parameter.body().grad) update(i, parameter, parameter.grad());
+    if (!parameter.body().wants_grad || !parameter.body().grad) continue;
+    ++states_[i].steps;
+    update(i, parameter, parameter.grad(), states_[i]);
   }
   zero_grad();
+}
+
+std::vector<NamedTensor> Optimizer::state() const {
+  const NoGrad off;
+  std::vector<NamedTensor> out;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const std::string& name = parameters_[i].name;
+    for (std::size_t b = 0; b < buffers_.size(); ++b) {
+      out.push_back({name + "." + buffers_[b], clone(states_[i].buffers[b])});
+    }
+    out.push_back({name + ".step", full({}, static_cast<double>(states_[i].steps), DType::i64)});
+  }
+  return out;
+}
+
+void Optimizer::load_state(const std::vector<NamedTensor>& state) {
+  std::vector<NamedTensor> own = this->state();
+  detail::write_by_name(fmt::format("{}.load_state", name_), own, state);
+  std::size_t at = 0;
+  for (State& one : states_) {
+    for (Tensor& buffer : one.buffers) buffer = own[at++].tensor;
+    one.steps = static_cast<std::int64_t>(own[at++].tensor.item());
+  }
 }
 
 }  // namespace tapehead

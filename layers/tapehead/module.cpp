@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <tapehead/detail/by_name.h>
 #include <tapehead/error.h>
 #include <tapehead/ops.h>
 #include <tapehead/safetensors.h>
@@ -79,19 +80,6 @@ void set_training(Module& module, bool training) {
   SetTraining setter(training);
   module.training = training;
   module.members(setter);
-}
-
-// One line for what is wrong with `given` as new values of the parameter `own`; empty if nothing is.
-std::string mismatch(const NamedTensor& own, const Tensor& given) {
-  if (own.tensor.shape() != given.shape()) {
-    return fmt::format("\n  other shape  {}: the model has {}, the state {}", own.name, to_string(own.tensor.shape()),
-                       to_string(given.shape()));
-  }
-  if (own.tensor.dtype() != given.dtype()) {
-    return fmt::format("\n  other type   {}: the model has {}, the state {}", own.name, name_of(own.tensor.dtype()),
-                       name_of(given.dtype()));
-  }
-  return {};
 }
 
 }  // namespace
@@ -175,30 +163,8 @@ void Module::to(DType dtype) {
 }
 
 void Module::load_state(const std::vector<NamedTensor>& state) {
-  std::map<std::string_view, const Tensor*> given;
-  std::string problems;
-  for (const NamedTensor& entry : state) {
-    if (!given.insert({entry.name, &entry.tensor}).second) problems += fmt::format("\n  twice        {}", entry.name);
-  }
-  std::vector<std::pair<Tensor, const Tensor*>> writes;
-  for (const NamedTensor& own : parameters()) {
-    const auto found = given.find(own.name);
-    if (found == given.end()) {
-      problems += fmt::format("\n  missing      {} {}", own.name, to_string(own.tensor.shape()));
-    } else {
-      problems += mismatch(own, *found->second);
-      writes.emplace_back(own.tensor, found->second);
-      given.erase(found);
-    }
-  }
-  for (const auto& [name, tensor] : given) {
-    problems += fmt::format("\n  unexpected   {} {}", name, to_string(tensor->shape()));
-  }
-  if (!problems.empty()) {
-    throw StateError(
-        "load_state: the state is another model's; nothing was loaded; names, shapes and types must agree" + problems);
-  }
-  for (auto& [parameter, values] : writes) write_values(parameter, *values);
+  std::vector<NamedTensor> own = parameters();
+  detail::write_by_name("load_state", own, state);
 }
 
 void Module::save_weights(const std::string& path, const std::map<std::string, std::string>& metadata) const {

@@ -212,11 +212,11 @@ TEST_CASE("module: load_state lists everything that does not fit and changes not
   state.push_back({"head.bias", zeros({2})});
   CHECK_THROWS_WITH_AS(
       model.load_state(state),
-      "load_state: the state is another model's; nothing was loaded; names, shapes and types must agree\n"
+      "load_state: the state belongs to something else; nothing was loaded; names, shapes and types must agree\n"
       "  twice        head.bias\n"
       "  missing      blocks.0.first.weight [4, 4]\n"
-      "  other shape  blocks.0.first.bias: the model has [4], the state [5]\n"
-      "  other type   blocks.0.second.weight: the model has f32, the state f64\n"
+      "  other shape  blocks.0.first.bias: here it is [4], in the state [5]\n"
+      "  other type   blocks.0.second.weight: here it is f32, in the state f64\n"
       "  unexpected   head.scale [2]",
       StateError);
   CHECK(same_weights(before, model));
