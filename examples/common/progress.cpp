@@ -49,35 +49,35 @@ double Progress::items_per_second() const {
 }
 
 double Progress::seconds_left() const {
-  return seconds() / static_cast<double>(done_) * static_cast<double>(options_.steps - done_);
+  return seconds() / static_cast<double>(done_) * static_cast<double>(options_.steps - steps_done());
 }
 
 double Progress::smoothed_loss() const { return loss_sum_ / loss_weight_; }
 
 bool Progress::due() const {
-  if (done_ == 1 || done_ == options_.steps) return true;
+  if (done_ == 1 || steps_done() == options_.steps) return true;
   if (options_.terminal.live) return options_.now() - drawn_ >= kRedraw;
-  return done_ % std::max<Index>(1, options_.steps / kPlainLines) == 0;
+  return steps_done() % std::max<Index>(1, options_.steps / kPlainLines) == 0;
 }
 
 std::string Progress::count() const {
-  return fmt::format("{:>{}}/{}", done_, std::to_string(options_.steps).size(), options_.steps);
+  return fmt::format("{:>{}}/{}", steps_done(), std::to_string(options_.steps).size(), options_.steps);
 }
 
-std::string Progress::plain_line(double accuracy) const {
-  return fmt::format("step {}  loss {}  accuracy {:.4f}  {} {}/s  {} left\n", count(), loss_text(smoothed_loss()),
-                     accuracy, with_commas(static_cast<Index>(items_per_second())), options_.items,
+std::string Progress::plain_line(double measure) const {
+  return fmt::format("step {}  loss {}  {} {:.4f}  {} {}/s  {} left\n", count(), loss_text(smoothed_loss()),
+                     options_.measure, measure, with_commas(static_cast<Index>(items_per_second())), options_.items,
                      clock_time(seconds_left()));
 }
 
-std::string Progress::live_line(double accuracy) const {
+std::string Progress::live_line(double measure) const {
   const std::string rate = with_commas(static_cast<Index>(items_per_second()));
   std::vector<std::string> fields = {
       count(),
       "loss " + loss_text(smoothed_loss()),
-      fmt::format("accuracy {:.4f}", accuracy),
+      fmt::format("{} {:.4f}", options_.measure, measure),
       fmt::format("{} {}/s", rate, options_.items),
-      done_ == options_.steps ? fmt::format("{:.1f} s", seconds()) : clock_time(seconds_left()) + " left",
+      steps_done() == options_.steps ? fmt::format("{:.1f} s", seconds()) : clock_time(seconds_left()) + " left",
   };
   const auto width_of = [&] {
     int width = 0;
@@ -91,18 +91,18 @@ std::string Progress::live_line(double accuracy) const {
   while (fields.size() > 1 && width_of() > room) fields.pop_back();
   const int bar_width = std::min(kLongestBar, room - width_of());
   if (bar_width >= kShortestBar) {
-    const double done = static_cast<double>(done_) / static_cast<double>(options_.steps);
+    const double done = static_cast<double>(steps_done()) / static_cast<double>(options_.steps);
     fields[0] += "  " + bar(bar_width, done, options_.terminal.colors);
   }
   return fmt::format("\r\x1b[K{}", fmt::join(fields, "  "));
 }
 
-void Progress::step(double loss, const std::function<double()>& accuracy) {
+void Progress::step(double loss, const std::function<double()>& measure) {
   ++done_;
   loss_sum_ = kKept * loss_sum_ + (1 - kKept) * loss;
   loss_weight_ = kKept * loss_weight_ + (1 - kKept);
   if (!due()) return;
-  const std::string line = options_.terminal.live ? live_line(accuracy()) : plain_line(accuracy());
+  const std::string line = options_.terminal.live ? live_line(measure()) : plain_line(measure());
   std::fwrite(line.data(), 1, line.size(), options_.stream);
   std::fflush(options_.stream);
   line_open_ = options_.terminal.live;

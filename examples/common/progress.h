@@ -19,8 +19,10 @@ class Progress {
 
   struct Options {
     tapehead::Index steps = 0;           ///< in the whole run
+    tapehead::Index first = 0;           ///< done before, in a run that goes on
     tapehead::Index items_per_step = 1;  ///< for the rate
     std::string items = "items";         ///< what they are called
+    std::string measure = "accuracy";    ///< what stands beside the loss
     Terminal terminal = {};
     std::FILE* stream = stdout;
     std::function<Clock::time_point()> now = Clock::now;
@@ -33,18 +35,19 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   /// Counts one more finished step. A terminal's line is redrawn at most every 50 ms; elsewhere a line is
-  /// printed after the first step and about ten more over the whole run. `accuracy` is asked only when there is
+  /// printed after the first step and about ten more over the whole run. `measure` is asked only when there is
   /// something to draw.
-  void step(double loss, const std::function<double()>& accuracy);
+  void step(double loss, const std::function<double()>& measure);
 
-  tapehead::Index steps_done() const { return done_; }
+  /// Steps of this run, those before it included.
+  tapehead::Index steps_done() const { return options_.first + done_; }
   double seconds() const;
 
  private:
   bool due() const;
   std::string count() const;
-  std::string live_line(double accuracy) const;
-  std::string plain_line(double accuracy) const;
+  std::string live_line(double measure) const;
+  std::string plain_line(double measure) const;
   double items_per_second() const;
   double seconds_left() const;
   double smoothed_loss() const;
