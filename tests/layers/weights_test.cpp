@@ -75,16 +75,16 @@ TEST_CASE("load_weights lists everything that does not fit and changes nothing")
     text = error.what();
   }
   CHECK(text == "load_weights: " + path +
-                    ": load_state: the state is another model's; nothing was loaded; names, shapes and "
+                    ": load_state: the state belongs to something else; nothing was loaded; names, shapes and "
                     "types must agree"
-                    "\n  other shape  embedding.weight: the model has [6, 4], the state [5, 4]"
+                    "\n  other shape  embedding.weight: here it is [6, 4], in the state [5, 4]"
                     "\n  missing      head.weight [5, 4]"
                     "\n  missing      head.bias [5]"
                     "\n  unexpected   hidden.bias [4]");
   CHECK(values(other) == before);
   other.to(DType::f64);
   CHECK_THROWS_WITH_AS(other.load_weights(path),
-                       doctest::Contains("other type   hidden.weight: the model has f64, the state f32"), StateError);
+                       doctest::Contains("other type   hidden.weight: here it is f64, in the state f32"), StateError);
   scratch.file("damaged", scratch.bytes("x").substr(0, 200));
   CHECK_THROWS_AS(Tied().load_weights(scratch.path("damaged")), FormatError);
   CHECK_THROWS_AS(Tied().load_weights(scratch.path("missing")), IoError);
