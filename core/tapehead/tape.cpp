@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <tapehead/detail/recording.h>
 #include <tapehead/error.h>
 #include <tapehead/ops.h>
 
@@ -15,17 +16,6 @@ namespace {
 thread_local bool recording = true;
 std::atomic<std::uint64_t> next_number{1};
 std::atomic<std::int64_t> nodes_alive{0};
-
-class SetRecording {
- public:
-  explicit SetRecording(bool on) : before_(std::exchange(recording, on)) {}
-  ~SetRecording() { recording = before_; }
-  SetRecording(const SetRecording&) = delete;
-  SetRecording& operator=(const SetRecording&) = delete;
-
- private:
-  bool before_;
-};
 
 class SetChecking {
  public:
@@ -347,6 +337,9 @@ void Backward::to(int i, Tensor gradient) {
   if (sweep_.checking()) detail::Anomaly::check_gradient(node_, i, gradient, gradient_);
   sweep_.arrive(edge, std::move(gradient));
 }
+
+detail::SetRecording::SetRecording(bool on) : before_(std::exchange(recording, on)) {}
+detail::SetRecording::~SetRecording() { recording = before_; }
 
 NoGrad::NoGrad() : before_(std::exchange(recording, false)) {}
 NoGrad::~NoGrad() { recording = before_; }

@@ -4,6 +4,7 @@
 
 #include <tapehead/attention.h>
 #include <tapehead/check.h>
+#include <tapehead/checkpoint.h>
 #include <tapehead/dataset.h>
 #include <tapehead/dropout.h>
 #include <tapehead/dtype.h>
