@@ -148,3 +148,19 @@ TEST_CASE("attention: options without sense are refused") {
   CHECK_THROWS_WITH_AS(scaled_dot_product_attention(k, k, k, {.softcap = -1}), doctest::Contains("softcap is -1"),
                        ValueError);
 }
+
+TEST_CASE("attention: a scale, masks and joined tensors that fit nothing are refused by name") {
+  const Tensor q = ones({2, 3, 4}), k = ones({2, 5, 4});
+  const auto attend = [&](const AttentionOptions& options) { (void)scaled_dot_product_attention(q, k, k, options); };
+  CHECK_THROWS_WITH_AS(attend({.scale = INFINITY}), doctest::Contains("scale is inf; it must be finite"), ValueError);
+  CHECK_THROWS_WITH_AS(attend({.mask = Mask::lengths(full({7, 2}, 3, DType::i64))}),
+                       doctest::Contains("lengths [7, 2] do not broadcast to the leading axes [2]"), ShapeError);
+  CHECK_THROWS_WITH_AS(attend({.mask = Mask::keep(full({7, 2, 3, 5}, 1, DType::boolean))}),
+                       doctest::Contains("mask [7, 2, 3, 5] does not broadcast to the scores [2, 3, 5]"), ShapeError);
+  CHECK_THROWS_WITH_AS(scaled_dot_product_attention(ones({2, 3, 12}), {.heads = 0}),
+                       doctest::Contains("needs heads of at least 1"), ValueError);
+  CHECK_THROWS_WITH_AS(scaled_dot_product_attention(ones({2, 3, 12}), {.heads = 4, .kv_heads = 3}),
+                       doctest::Contains("got 4 and 3"), ValueError);
+  CHECK_THROWS_WITH_AS(scaled_dot_product_attention(ones({2, 3, 13}), {.heads = 4}),
+                       doctest::Contains("must be [..., T, width]"), ShapeError);
+}
