@@ -14,9 +14,10 @@ int main(int argc, char** argv) {
   const std::string wanted = argc > 1 ? argv[1] : "";
   const std::string core = tapehead::blas_core();
   std::printf("wanted %s, BLAS core is %s\n", wanted.c_str(), core.c_str());
-  const tapehead::Tensor y = tapehead::matmul(tapehead::ones({65, 130}), tapehead::full({130, 67}, 0.5));
+  const tapehead::Tensor a = tapehead::ones({512, 512}), b = tapehead::full({512, 512}, 0.5);
+  const tapehead::Tensor y = tapehead::matmul(a, b, {.transpose_a = true});  // of a size that BLAS computes
   for (const float value : y.read<float>()) {
-    if (value != 65.0F) return 1;
+    if (value != 256.0F) return 1;
   }
   const bool repaired = core.find("(repaired)") != std::string::npos;
   if (wanted == "repaired" && !repaired) return 77;  // this OpenBLAS or processor gives nothing to repair

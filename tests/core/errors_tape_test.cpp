@@ -212,7 +212,7 @@ TEST_CASE("bad calls: an axis longer than BLAS can count") {
   const auto multiply = [](Index m, Index n, Index k) {
     return [=](Model&) {
       float nothing[1] = {};  // refused before a single element is read
-      detail::gemm_tile<float>(m, n, k, 1, {nothing, k}, {nothing, n}, 0, nothing, n);
+      detail::blas_tile<float>(m, n, k, 1, {nothing, k}, {nothing, n}, 0, nothing, n);
     };
   };
   const std::vector<std::string> text = {"matmul", "2147483648", "2147483647"};

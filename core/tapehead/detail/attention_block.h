@@ -10,6 +10,7 @@
 #include <tapehead/detail/attention.h>
 #include <tapehead/detail/attention_rows.h>
 #include <tapehead/detail/blas.h>
+#include <tapehead/detail/gemm.h>
 #include <tapehead/detail/kernel.h>
 #include <tapehead/random.h>
 

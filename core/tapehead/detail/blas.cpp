@@ -10,7 +10,6 @@
 #include <cblas.h>
 #include <fmt/format.h>
 
-#include <tapehead/detail/parallel.h>
 #include <tapehead/error.h>
 #include <tapehead/runtime.h>
 
@@ -110,14 +109,7 @@ void blas_prepare_thread() {
 }
 
 template <class T>
-void gemm_tile(Index m, Index n, Index k, T alpha, MatrixView<T> a, MatrixView<T> b, T beta, T* c, Index c_stride) {
-  if (m == 0 || n == 0) return;
-  if (k == 0) {  // an empty sum; BLAS would need valid strides for it
-    for (Index i = 0; i < m; ++i) {
-      for (Index j = 0; j < n; ++j) c[i * c_stride + j] = beta == T{0} ? T{0} : beta * c[i * c_stride + j];
-    }
-    return;
-  }
+void blas_tile(Index m, Index n, Index k, T alpha, MatrixView<T> a, MatrixView<T> b, T beta, T* c, Index c_stride) {
   blas_prepare_thread();
   const FlushSubnormals flush;
   call(a.transposed ? CblasTrans : CblasNoTrans, b.transposed ? CblasTrans : CblasNoTrans, blas_size(m), blas_size(n),
@@ -125,31 +117,8 @@ void gemm_tile(Index m, Index n, Index k, T alpha, MatrixView<T> a, MatrixView<T
        blas_size(std::max<Index>(1, b.stride)), beta, c, blas_size(std::max<Index>(1, c_stride)));
 }
 
-template <class T>
-void gemm(Index m, Index n, Index k, T alpha, MatrixView<T> a, MatrixView<T> b, T beta, T* c, Index c_stride) {
-  // Tiles of the result: about eight or more, so that threads share them, each at least 2 million multiply-adds (20
-  // microseconds), and as large as that allows, because every BLAS call packs its operands anew.
-  const Index work = m * n * k;
-  const Index row_tile = work <= (Index{1} << 21) ? m : m > 384 ? 256 : std::max<Index>(64, (m + 3) / 4);
-  const Index wanted = work <= (Index{1} << 22) ? 1 : (8 * row_tile + m - 1) / m;
-  const Index narrowest = std::max<Index>(256, (Index{1} << 21) / std::max<Index>(1, row_tile * k));
-  const Index columns = std::min(n, (std::max(narrowest, (n + wanted - 1) / wanted) + 63) / 64 * 64);
-  const Index down = (m + row_tile - 1) / std::max<Index>(1, row_tile);
-  const Index across = (n + columns - 1) / std::max<Index>(1, columns);
-  parallel_for(down * across, [&](Index tile) {
-    const Index i = tile / across * row_tile;
-    const Index j = tile % across * columns;
-    const MatrixView<T> a_tile{a.transposed ? a.data + i : a.data + i * a.stride, a.stride, a.transposed};
-    const MatrixView<T> b_tile{b.transposed ? b.data + j * b.stride : b.data + j, b.stride, b.transposed};
-    gemm_tile<T>(std::min(row_tile, m - i), std::min(columns, n - j), k, alpha, a_tile, b_tile, beta,
-                 c + i * c_stride + j, c_stride);
-  });
-}
-
-template void gemm(Index, Index, Index, float, MatrixView<float>, MatrixView<float>, float, float*, Index);
-template void gemm(Index, Index, Index, double, MatrixView<double>, MatrixView<double>, double, double*, Index);
-template void gemm_tile(Index, Index, Index, float, MatrixView<float>, MatrixView<float>, float, float*, Index);
-template void gemm_tile(Index, Index, Index, double, MatrixView<double>, MatrixView<double>, double, double*, Index);
+template void blas_tile(Index, Index, Index, float, MatrixView<float>, MatrixView<float>, float, float*, Index);
+template void blas_tile(Index, Index, Index, double, MatrixView<double>, MatrixView<double>, double, double*, Index);
 
 FlushSubnormals::FlushSubnormals() {
 #if defined(__x86_64__)

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <tapehead/detail/blas.h>
+#include <tapehead/detail/gemm.h>
 #include <tapehead/detail/broadcast.h>
 #include <tapehead/detail/kernel.h>
 #include <tapehead/error.h>
@@ -186,15 +186,12 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   Tensor y = empty(x.shape().with(-1, out), x.dtype());
   visit_float(x.dtype(), "linear", [&](auto zero) {
     using T = decltype(zero);
-    T* to = fresh<T>(y);
-    if (bias.defined()) {  // the product adds to it: BLAS touches the result before it multiplies in any case
-      const T* from = data<T>(bias);
-      detail::parallel_ranges(rows, out, [&](Index begin, Index end) {
-        for (Index i = begin; i < end; ++i) std::copy(from, from + out, to + i * out);
-      });
+    const MatrixView<T> left{data<T>(x), in}, right{data<T>(weight), in, true};
+    if (bias.defined()) {
+      detail::gemm_bias<T>(rows, out, in, left, right, data<T>(bias), fresh<T>(y), out);
+    } else {
+      detail::gemm<T>(rows, out, in, T{1}, left, right, T{0}, fresh<T>(y), out);
     }
-    detail::gemm<T>(rows, out, in, T{1}, {data<T>(x), in}, {data<T>(weight), in, true}, bias.defined() ? T{1} : T{0},
-                    to, out);
   });
   const Tensor* inputs[] = {&x, &weight, &bias};
   const Tensor* saved[] = {weight.requires_grad() ? &x : nullptr, x.requires_grad() ? &weight : nullptr};
