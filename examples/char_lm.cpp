@@ -72,7 +72,7 @@ struct Settings {
   std::string data;
   std::string preset = "cpu";
   std::string save = "char_lm.safetensors";
-  std::string prompt = "\n";
+  std::string prompt;  // the text's first character unless given
   Index seed = 1337;
   Index steps = -1;  // the preset's
   Index threads = num_threads();
@@ -108,6 +108,7 @@ struct Corpus {
   CharTokenizer tokenizer;
   TokenData train, validation;
   Index characters;
+  std::string first;  // character
 };
 
 Corpus read_corpus(const Settings& settings) {
@@ -115,7 +116,8 @@ Corpus read_corpus(const Settings& settings) {
   CharTokenizer tokenizer(text);
   const TokenData all(tokenizer.encode(text));
   auto [train, validation] = all.split(kTrainShare);
-  return {std::move(tokenizer), std::move(train), std::move(validation), all.size()};
+  std::string first = tokenizer.token(all.at(0));
+  return {std::move(tokenizer), std::move(train), std::move(validation), all.size(), std::move(first)};
 }
 
 Generator stream_at(Index seed, std::uint64_t position) {
@@ -176,7 +178,7 @@ std::map<std::string, std::string> description(const Corpus& corpus, const Setti
   return {{"preset", settings.preset},
           {"seed", std::to_string(settings.seed)},
           {"steps", std::to_string(settings.recipe().steps)},
-          {"characters", corpus.tokenizer.characters()}};
+          {"vocabulary", corpus.tokenizer.characters()}};
 }
 
 void save(const Run& run, const Corpus& corpus, const Settings& settings) {
@@ -280,9 +282,10 @@ void print_sample(const GPT& model, const Corpus& corpus, const Settings& settin
 }
 
 // Returns the exit code.
-int run(const Settings& settings) {
+int run(Settings settings) {
   set_num_threads(static_cast<int>(settings.threads));
   const Corpus corpus = read_corpus(settings);
+  if (settings.prompt.empty()) settings.prompt = corpus.first;
   corpus.tokenizer.encode(settings.prompt);  // a character that the text lacks costs no training
   Run run = new_run(corpus, settings);
   if (settings.resume) resume(run, corpus, settings);
@@ -319,11 +322,11 @@ std::optional<int> read_settings(int argc, char** argv, Settings& settings) {
       ->capture_default_str()
       ->type_name("FILE");
   app.add_flag("--resume", settings.resume, "Go on with the run in that file");
-  app.add_option("--prompt", settings.prompt, "What the sample begins with; a line break unless given")
+  app.add_option("--prompt", settings.prompt, "What the sample begins with; the text's first character unless given")
       ->type_name("TEXT");
   examples::add_number(app, "--sample", settings.sample, 0, 1'000'000, "Characters to write after training");
   app.add_option("--temperature", settings.temperature, "Of the sample; 0: always the most likely character")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0.0, 1000.0))
       ->capture_default_str();
   app.add_flag("--digest", settings.digest, "Print a hash of all trained parameters");
   app.footer(
