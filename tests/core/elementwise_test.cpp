@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Values and gradients at the edges; the inside is in the table of operations.
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include <doctest/doctest.h>
@@ -67,6 +68,19 @@ TEST_CASE("gradients where functions bend") {
   CHECK(slope([&](const Tensor& x) { return maximum(x, one); }, 1) == 0.5);
   CHECK(slope([&](const Tensor& x) { return minimum(one, x); }, 1) == 0.5);
   CHECK(slope([](const Tensor& x) { return maximum(x, x); }, 1) == 1);
+}
+
+TEST_CASE("the gradient of an extreme is shared by all that reach it") {
+  const auto shares = [](const std::function<Tensor(const Tensor&)>& extreme) {
+    Tensor x = tensor({{3, 1, 3}, {2, 2, 2}, {1, 3, 4}}, DType::f64).requires_grad_();
+    const Tensor y = extreme(x);
+    y.backward({.gradient = full(y.shape(), 6, DType::f64)});
+    return to_string(x.grad());
+  };
+  CHECK(shares([](const Tensor& x) { return max(x, 1); }) == "[[3. 0. 3.]\n [2. 2. 2.]\n [0. 0. 6.]]");
+  CHECK(shares([](const Tensor& x) { return min(x, -1, true); }) == "[[0. 6. 0.]\n [2. 2. 2.]\n [6. 0. 0.]]");
+  CHECK(shares([](const Tensor& x) { return max(x, 0); }) == "[[6. 0. 0.]\n [0. 0. 0.]\n [0. 6. 6.]]");
+  CHECK(shares([](const Tensor& x) { return min(x); }) == "[[0. 3. 0.]\n [0. 0. 0.]\n [3. 0. 0.]]");
 }
 
 TEST_CASE("functions keep NaN and reach their limits") {
