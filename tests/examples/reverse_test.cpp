@@ -1,10 +1,4 @@
 // SPDX-License-Identifier: MIT
-// Runs the program as a user would.
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +6,8 @@
 #include <string>
 
 #include <doctest/doctest.h>
+
+#include "program.h"
 
 namespace fs = std::filesystem;
 
@@ -28,55 +24,15 @@ struct Folder {
   std::string file(const char* name) const { return (path / name).string(); }
 };
 
-struct Result {
-  std::string output;  // both streams
-  int exit_code;
-};
-
-// Presses Ctrl-C once `interrupt_after` was printed.
-Result reverse(const std::string& arguments, const std::string& interrupt_after = "") {
-  int ends[2];
-  REQUIRE(pipe(ends) == 0);
-  const std::string command = std::string("exec ") + EXAMPLES_FOLDER + "/reverse " + arguments;
-  const pid_t child = fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    std::signal(SIGINT, SIG_DFL);
-    dup2(ends[1], STDOUT_FILENO);
-    dup2(ends[1], STDERR_FILENO);
-    close(ends[0]);
-    close(ends[1]);
-    execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
-    _exit(127);
-  }
-  close(ends[1]);
-  Result result;
-  std::array<char, 4096> buffer;
-  bool pressed = interrupt_after.empty();
-  for (ssize_t got; (got = read(ends[0], buffer.data(), buffer.size())) > 0;) {
-    result.output.append(buffer.data(), static_cast<std::size_t>(got));
-    if (!pressed && result.output.find(interrupt_after) != std::string::npos) pressed = kill(child, SIGINT) == 0;
-  }
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return result;
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-std::string last_lines(const std::string& text, int lines) {
-  std::size_t at = text.size() - 1;
-  for (int i = 0; i < lines; ++i) at = text.rfind('\n', at - 1);
-  return text.substr(at + 1);
+ProgramResult reverse(const std::string& arguments, const std::string& interrupt_after = "") {
+  return run_program("reverse " + arguments, interrupt_after);
 }
 
 }  // namespace
 
 TEST_CASE("reverse: learns the task in half of its steps, and says so in its last lines") {
   const Folder folder;
-  const Result result = reverse("--steps 250 --out " + folder.file("map.svg"));
+  const ProgramResult result = reverse("--steps 250 --out " + folder.file("map.svg"));
   CAPTURE(result.output);
   CHECK(result.exit_code == 0);
   CHECK(last_lines(result.output, 2) == "test accuracy: 1.0000\nmirrored attention: 1.0000\n");
@@ -105,7 +61,7 @@ TEST_CASE("reverse: the same bits for any number of threads, other bits for anot
 }
 
 TEST_CASE("reverse: mistakes in the command line end with 2 and one clear line") {
-  const Result typo = reverse("--stesp 10");
+  const ProgramResult typo = reverse("--stesp 10");
   CHECK(typo.exit_code == 2);
   CHECK(typo.output == "reverse: unknown option --stesp, did you mean --steps? (see --help)\n");
   for (const char* bad : {"--steps -1", "--threads 0", "--seed x", "--steps", "stray"}) {
@@ -119,7 +75,7 @@ TEST_CASE("reverse: a picture that cannot be written is told before training") {
   const Folder folder;
   fs::create_symlink("/dev/full", folder.file("full"));
   for (const std::string& out : {folder.file("missing/map.svg"), folder.path.string(), folder.file("full")}) {
-    const Result result = reverse("--steps 1000000 --out " + out);
+    const ProgramResult result = reverse("--steps 1000000 --out " + out);
     CAPTURE(result.output);
     CHECK(result.exit_code == 1);
     CHECK(contains(result.output, "reverse: cannot write " + out));
@@ -128,7 +84,7 @@ TEST_CASE("reverse: a picture that cannot be written is told before training") {
 
 TEST_CASE("reverse: Ctrl-C ends training, not the program") {
   const Folder folder;
-  const Result result = reverse("--steps 1000000000 --out " + folder.file("map.svg"), "1/1000000000 ");
+  const ProgramResult result = reverse("--steps 1000000000 --out " + folder.file("map.svg"), "1/1000000000 ");
   CAPTURE(result.output);
   CHECK(result.exit_code == 130);
   CHECK(contains(result.output, "interrupted after "));
