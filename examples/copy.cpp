@@ -8,7 +8,8 @@
 // Noam's rate with 400 steps of warm-up. All as published but for three things: the model is 64 wide with 4 heads,
 // where 512 with 8 heads is wasteful; no dropout, as no sequence comes twice; weights start as PyTorch's layers do.
 //
-// Expected result: 1000 of 1,000 unseen sequences copied without a mistake. Time on two cores: TIME.
+// Expected result: 1000 of 1,000 unseen sequences copied without a mistake. Time on two cores: at most 12 s,
+// which is the processor time of one.
 #include <cstdio>
 #include <exception>
 #include <optional>

@@ -13,7 +13,7 @@
 // steps, clip 1.0.
 //
 // Expected result: one layer knows the four values but not which of them, and is right a quarter of the time; two
-// layers are right more than 99 times in 100.
+// layers are right more than 99 times in 100. Time on two cores: at most 40 s, which is the processor time of one.
 #include <algorithm>
 #include <cstdio>
 #include <exception>

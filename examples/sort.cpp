@@ -8,7 +8,8 @@
 // and minGPT's preference for inputs with many repeats is left out, because with three digits it never rejects an
 // input.
 //
-// Expected result: 5000 of 5,000 inputs drawn from those left out. Time on two cores: TIME.
+// Expected result: 5000 of 5,000 inputs drawn from those left out. Time on two cores: at most 25 s, which
+// is the processor time of one.
 #include <cstdio>
 #include <exception>
 #include <optional>
