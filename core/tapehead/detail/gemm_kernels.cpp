@@ -26,6 +26,7 @@ namespace detail {
 // Sizes that hold for every instruction set. Columns are multiples of three vectors of any length.
 inline constexpr Index kGemmColumns = 240;  // of b packed at once: half a megabyte, with kGemmDepth rows
 inline constexpr Index kGemmRows = 64;      // of a transposed, packed at once
+inline constexpr Index kNear = 32768;       // bytes of a transposed up to which it is read where it lies
 inline constexpr Index kFewRows = 16;       // up to here b is used up panel by panel, and not packed where it lies well
 
 template <class T>
@@ -280,19 +281,24 @@ class Product {
     const Index whole = task_.m / kRows * kRows;
     if (!a.transposed) {
       for (Index i = 0; i < whole; i += kRows) meet<true>(i, kRows, kRows, a.data + i * a.stride + from_, a.stride);
+    } else if (depth_ * a.stride * static_cast<Index>(sizeof(T)) <= detail::kNear) {
+      const T* from = a.data + from_ * a.stride;
+      for (Index i = 0; i < whole; i += kRows) meet<false>(i, kRows, kRows, from + i, a.stride);
     } else {
-      for (Index i = 0; i < whole; i += detail::kGemmRows) {
-        const Index end = std::min(whole, i + detail::kGemmRows);
-        for (Index p = 0; p < depth_; ++p) {
-          const T* from = a.data + (from_ + p) * a.stride;
-          for (Index r = i; r < end; r += kRows) {
-            std::memcpy(free_ + (r - i) * depth_ + p * kRows, from + r, sizeof(T) * kRows);
-          }
-        }
-        for (Index r = i; r < end; r += kRows) meet<false>(r, kRows, kRows, free_ + (r - i) * depth_, kRows);
-      }
+      for (Index i = 0; i < whole; i += detail::kGemmRows) packed_rows(i, std::min(whole, i + detail::kGemmRows));
     }
     if (whole < task_.m) last_rows(whole);
+  }
+
+  void packed_rows(Index begin, Index end) {
+    const MatrixView<T>& a = task_.a;
+    for (Index p = 0; p < depth_; ++p) {
+      const T* from = a.data + (from_ + p) * a.stride;
+      for (Index r = begin; r < end; r += kRows) {
+        std::memcpy(free_ + (r - begin) * depth_ + p * kRows, from + r, sizeof(T) * kRows);
+      }
+    }
+    for (Index r = begin; r < end; r += kRows) meet<false>(r, kRows, kRows, free_ + (r - begin) * depth_, kRows);
   }
 
   void last_rows(Index i) {
