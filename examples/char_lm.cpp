@@ -30,8 +30,13 @@
 #include "common/progress.h"
 #include "common/terminal.h"
 #include "common/text.h"
+#include "common/training.h"
 
 using namespace tapehead;
+using examples::kTestStream;
+using examples::kTrainingStream;
+using examples::stream_at;
+using examples::Training;
 using examples::with_commas;
 
 namespace {
@@ -39,9 +44,8 @@ namespace {
 constexpr Index kEvaluationBatches = 20;
 constexpr double kTrainShare = 0.9;
 
-// Where the windows begin in the seed's stream of random numbers; the first weights are drawn from its start.
-constexpr std::uint64_t kTrainingStream = std::uint64_t{1} << 40, kValidationStream = std::uint64_t{1} << 41,
-                        kSampleStream = std::uint64_t{1} << 42;
+// Where in the seed's stream of random numbers the sample begins.
+constexpr std::uint64_t kSampleStream = std::uint64_t{1} << 42;
 
 struct Recipe {
   Index layers, heads, width, context, batch, steps, warm_up, evaluate_every;
@@ -120,12 +124,6 @@ Corpus read_corpus(const Settings& settings) {
   return {std::move(tokenizer), std::move(train), std::move(validation), all.size(), std::move(first)};
 }
 
-Generator stream_at(Index seed, std::uint64_t position) {
-  Generator stream;
-  stream.set_state(static_cast<std::uint64_t>(seed), position);
-  return stream;
-}
-
 double loss_of(const GPT& model, const TokenBatch& batch) {
   const NoGrad off;
   return cross_entropy(model(batch.inputs), batch.targets).item();
@@ -133,7 +131,7 @@ double loss_of(const GPT& model, const TokenBatch& batch) {
 
 // Over some windows of the validation split, always the same ones.
 double sampled_loss(const GPT& model, const Corpus& corpus, const Settings& settings) {
-  Generator stream = stream_at(settings.seed, kValidationStream);
+  Generator stream = stream_at(settings.seed, kTestStream);
   double total = 0;
   for (Index i = 0; i < kEvaluationBatches; ++i) {
     total += loss_of(model, corpus.validation.random_batch(settings.recipe().batch, model.options().context, stream));
@@ -212,12 +210,6 @@ void resume(Run& run, const Corpus& corpus, const Settings& settings) {
   run.stream = stream_at(settings.seed, std::stoull(file.metadata["position"]));
 }
 
-struct Training {
-  Index steps = 0;  // of this process
-  double seconds = 0;
-  bool interrupted = false;
-};
-
 Training train(Run& run, const Corpus& corpus, const Settings& settings) {
   const Recipe recipe = settings.recipe();
   const Schedule rate =
@@ -294,8 +286,7 @@ int run(Settings settings) {
   if (!settings.resume) save(run, corpus, settings);  // neither does a file that cannot be written
 
   const Training training = train(run, corpus, settings);
-  fmt::print("{} {} steps in {:.2f} s\n", training.interrupted ? "interrupted after" : "trained for",
-             with_commas(training.steps), training.seconds);
+  print(training);
   if (settings.sample > 0) print_sample(run.model, corpus, settings);
   fmt::print("validation on all {} windows of {} characters\n", with_commas(windows), run.model.options().context);
   if (settings.digest) fmt::print("digest: {}\n", examples::digest(run.model.parameters()));

@@ -25,9 +25,15 @@
 #include "common/progress.h"
 #include "common/terminal.h"
 #include "common/text.h"
+#include "common/training.h"
 
 using namespace tapehead;
+using examples::count_equal;
+using examples::kTestStream;
+using examples::kTrainingStream;
 using examples::share;
+using examples::stream_at;
+using examples::Training;
 using examples::with_commas;
 
 namespace {
@@ -36,9 +42,6 @@ constexpr Index kSymbols = 10, kLength = 16, kWidth = 32;
 constexpr Index kBatch = 128, kWarmUp = 50;
 constexpr double kLearningRate = 1e-2;
 constexpr Index kUnseen = 10'000, kUnseenBatch = 500;
-
-// Where the sequences begin in the seed's stream of random numbers; the model's first weights are drawn from its start.
-constexpr std::uint64_t kTrainingStream = std::uint64_t{1} << 40, kUnseenStream = std::uint64_t{1} << 41;
 
 struct Settings {
   Index seed = 42;
@@ -67,28 +70,12 @@ struct Reverser : Module {
 // Sequences i64 [count, 16] of random symbols. There are 10^16 of them, so none drawn for the test was trained on.
 Tensor draw(Index count, Generator& stream) { return randint(0, kSymbols, {count, kLength}, stream); }
 
-Generator stream_at(Index seed, std::uint64_t position) {
-  Generator stream;
-  stream.set_state(static_cast<std::uint64_t>(seed), position);
-  return stream;
-}
-
 Tensor reversed(const Tensor& sequences) { return slice(sequences, 1, {.step = -1}); }
-
-Index count_equal(const Tensor& a, const Tensor& b) {
-  return static_cast<Index>(sum(to(equal(a, b), DType::i64)).item());
-}
 
 // Rises over the first steps and then falls along half a cosine.
 Schedule learning_rate(Index steps) {
   return warm_up(kWarmUp, cosine_schedule(kLearningRate, 0, std::max<Index>(1, steps - kWarmUp)));
 }
-
-struct Training {
-  Index steps = 0;
-  double seconds = 0;
-  bool interrupted = false;
-};
 
 Training train(Reverser& model, const Settings& settings, const examples::Terminal& terminal) {
   Adam optimizer(model.parameters());
@@ -180,7 +167,7 @@ int run(const Settings& settings) {
   set_num_threads(static_cast<int>(settings.threads));
   manual_seed(static_cast<std::uint64_t>(settings.seed));
   Reverser model;
-  Generator unseen_stream = stream_at(settings.seed, kUnseenStream);
+  Generator unseen_stream = stream_at(settings.seed, kTestStream);
   const Tensor unseen = draw(kUnseen, unseen_stream), first = slice(unseen, 0, {.stop = 1});
   print_header(model, settings);
 
@@ -189,8 +176,7 @@ int run(const Settings& settings) {
   examples::write_file(settings.out, attention_svg(maps, kCaption));
 
   const Training training = train(model, settings, terminal);
-  fmt::print("{} {} steps in {:.2f} s\n", training.interrupted ? "interrupted after" : "trained for",
-             with_commas(training.steps), training.seconds);
+  print(training);
   const bool gradients_passed = check_gradients(model, first);
 
   maps.push_back(look(model, first, fmt::format("after {} steps", with_commas(training.steps))));

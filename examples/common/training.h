@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What programs that learn a made-up task have in common besides their loops.
+// What programs that train have in common besides their loops.
 #pragma once
 
 #include <cstdint>

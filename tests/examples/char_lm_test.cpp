@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <tapehead/safetensors.h>
+
+#include "program.h"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("tapehead_char_lm_" + std::to_string(std::rand()));
+  Folder() { fs::create_directory(path); }
+  ~Folder() { fs::remove_all(path); }
+  std::string file(const std::string& name, const std::string& text) const {
+    std::ofstream(path / name, std::ios::binary) << text;
+    return (path / name).string();
+  }
+};
+
+// Lines whose next character is never in doubt once the first of them is known.
+std::string rhyme() {
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += i % 2 == 0 ? "one two three four\n" : "five six seven\n";
+  return text;
+}
+
+std::string program(const Folder& folder, const std::string& arguments) {
+  return "char_lm --preset tiny --data " + folder.file("text", rhyme()) + " --save " + (folder.path / "run").string() +
+         " " + arguments;
+}
+
+}  // namespace
+
+TEST_CASE("char_lm: learns a text, writes it, and its last lines are for scripts") {
+  const Folder folder;
+  const ProgramResult result = run_program(program(folder, "--sample 60 --temperature 0 --prompt one --digest"));
+  CAPTURE(result.output);
+  CHECK(result.exit_code == 0);
+  CHECK(contains(result.output, "one two three four\nfive six seven\none two"));
+  const std::string last = last_lines(result.output, 2);
+  CHECK(last.starts_with("digest: "));
+  const std::size_t at = last.find("\nvalidation loss: ");
+  REQUIRE(at != std::string::npos);
+  CHECK(std::stod(last.substr(at + 18)) < 0.5);
+  CHECK(last.size() == at + 18 + 7);
+}
+
+TEST_CASE("char_lm: a run that was stopped goes on with the same bits, on any number of threads") {
+  const Folder whole, parts;
+  const std::string expected = last_lines(run_program(program(whole, "--sample 0 --digest --threads 1")).output, 2);
+  const ProgramResult stopped = run_program(program(parts, "--sample 0 --digest"), "step  60/300");
+  CHECK(stopped.exit_code == 130);
+  CHECK(contains(stopped.output, "interrupted after"));
+  CHECK(last_lines(stopped.output, 2) != expected);
+  const ProgramResult rest = run_program(program(parts, "--sample 0 --digest --threads 2 --resume"));
+  CAPTURE(rest.output);
+  CHECK(contains(rest.output, "goes on after step"));
+  CHECK(last_lines(rest.output, 2) == expected);
+  const tapehead::Safetensors file = tapehead::load_safetensors((parts.path / "run").string());
+  CHECK(file.metadata.at("done") == "300");
+  CHECK(file.metadata.at("vocabulary") == "\n efhinorstuvwx");
+}
+
+TEST_CASE("char_lm: texts and files that cannot work are named") {
+  const Folder folder;
+  const auto fails = [&](const std::string& arguments, const std::string& with, int code = 1) {
+    const ProgramResult result =
+        run_program("char_lm --steps 1 --sample 0 --save " + (folder.path / "x").string() + " " + arguments);
+    CAPTURE(result.output);
+    CHECK(result.exit_code == code);
+    CHECK(contains(result.output, with));
+  };
+  const std::string text = folder.file("text", rhyme());
+  fails("--data " + folder.file("empty", ""), "is empty");
+  fails("--data " + folder.file("binary", std::string("a\0b", 3)), "byte 1 is 0x00");
+  fails("--data " + folder.file("short", "hello you there"), "64");
+  fails("--data /nonexistent", "/nonexistent: No such file");
+  fails("--data " + text + " --prompt Q", "\"Q\"");
+  fails("--data " + text + " --resume", "No such file");
+  const ProgramResult unwritable = run_program("char_lm --steps 1 --data " + text + " --save /nonexistent/run");
+  CHECK(unwritable.exit_code == 1);
+  CHECK(contains(unwritable.output, "cannot write /nonexistent/run: No such file"));
+  fails("--preset cpuu", "cpuu", 2);
+  run_program("char_lm --preset tiny --steps 1 --sample 0 --data " + text + " --save " + (folder.path / "x").string());
+  fails("--preset tiny --seed 2 --resume --data " + text, "another seed");
+  fails("--preset tiny --resume --data " + folder.file("other", rhyme() + "?"), "another vocabulary");
+}
