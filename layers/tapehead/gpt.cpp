@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <tapehead/checkpoint.h>
 #include <tapehead/error.h>
 #include <tapehead/ops.h>
 
@@ -98,11 +99,27 @@ Tensor GPT::forward(const Tensor& ids, GPTCache* cache, std::vector<Tensor>* wei
     const Index keys = cache == nullptr ? length : cache->layers.front().keys.shape()[1];
     call.mask = call.mask & Mask::add(alibi(options_.heads, length, keys, past, x.dtype()));
   }
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    if (cache != nullptr) call.cache = &cache->layers[i];
-    x = blocks[i](x, call);
+  if (options_.checkpoint_blocks && is_recording() && weights == nullptr) {
+    x = run_checkpointed(std::move(x), call);
+  } else {
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      if (cache != nullptr) call.cache = &cache->layers[i];
+      x = blocks[i](x, call);
+    }
   }
   return linear(detail::apply(norm, x), token_embedding.weight);
+}
+
+Tensor GPT::run_checkpointed(Tensor x, const AttentionCall& call) const {
+  const RotaryTable table = call.rotary == nullptr ? RotaryTable{} : *call.rotary;
+  for (const TransformerEncoderLayer& block : blocks) {
+    x = checkpoint(
+        [&block, mask = call.mask, table](const std::vector<Tensor>& in) {
+          return block(in[0], {.mask = mask, .rotary = table.cos.defined() ? &table : nullptr});
+        },
+        {x});
+  }
+  return x;
 }
 
 Tensor GPT::operator()(const Tensor& ids, GPTCache* cache) const { return forward(ids, cache, nullptr); }

@@ -29,6 +29,7 @@ struct GPTOptions {
   NormKind norm = NormKind::layer_norm;
   bool bias = true;
   Positions positions = Positions::learned;
+  bool checkpoint_blocks = false;  ///< blocks keep their input alone and are computed again for the gradient
 };
 
 /// Keys and values of every layer for the positions seen so far.
@@ -62,6 +63,7 @@ struct GPT : Module {
 
  private:
   Tensor forward(const Tensor& ids, GPTCache* cache, std::vector<Tensor>* weights) const;
+  Tensor run_checkpointed(Tensor x, const AttentionCall& call) const;
   Tensor embed(const Tensor& ids, Index past) const;
 
   GPTOptions options_;

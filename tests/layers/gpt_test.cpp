@@ -118,6 +118,33 @@ TEST_CASE("GPT: logits from a cache are those of the whole text, to the bit") {
   }
 }
 
+TEST_CASE("GPT: checkpointed blocks give the same gradients from less memory") {
+  for (const Positions positions : {Positions::learned, Positions::rotary, Positions::alibi}) {
+    GPTOptions options{.vocabulary = 20, .context = 32, .layers = 6, .heads = 2, .width = 32, .dropout = 0.1};
+    options.positions = positions;
+    std::vector<Tensor> gradients[2];
+    std::int64_t kept[2];
+    for (const bool checkpointed : {false, true}) {
+      options.checkpoint_blocks = checkpointed;
+      Generator generator(3);
+      const GPT model(options, generator);
+      const Tensor text = randint(0, 20, {8, 32}, generator);
+      manual_seed(4);
+      const std::int64_t before = live_bytes();
+      const Tensor loss = cross_entropy(model(text), text);
+      kept[checkpointed] = live_bytes() - before;
+      loss.backward();
+      for (const NamedTensor& parameter : model.parameters()) {
+        gradients[checkpointed].push_back(parameter.tensor.grad());
+      }
+    }
+    CHECK(kept[1] < kept[0] / 3);
+    for (std::size_t i = 0; i < gradients[0].size(); ++i) {
+      CHECK(difference(gradients[0][i], gradients[1][i]) < 1e-7);
+    }
+  }
+}
+
 TEST_CASE("GPT: starts as GPT-2 does") {
   Generator generator(3);
   const GPT model({.vocabulary = 200, .context = 100, .layers = 2, .heads = 4, .width = 64}, generator);
