@@ -49,6 +49,14 @@ TEST_CASE("tasks: copy, sort, addition and recall learn in a short run") {
   }
 }
 
+TEST_CASE("tasks: addition of three digits is reversed unless told otherwise") {
+  const std::string reversed = "last one first";
+  CHECK(contains(run_program("addition --digits 3 --steps 0").output, reversed));
+  CHECK(contains(run_program("addition --digits 2 --steps 0 --reverse").output, reversed));
+  CHECK_FALSE(contains(run_program("addition --digits 3 --steps 0 --plain").output, reversed));
+  CHECK_FALSE(contains(run_program("addition --steps 0").output, reversed));
+}
+
 TEST_CASE("tasks: the same bits for any number of threads, other bits for another seed") {
   for (const std::string program : {"copy", "sort", "addition", "recall"}) {
     CAPTURE(program);
