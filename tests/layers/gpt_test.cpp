@@ -123,14 +123,14 @@ TEST_CASE("GPT: checkpointed blocks give the same gradients from less memory") {
     GPTOptions options{.vocabulary = 20, .context = 32, .layers = 6, .heads = 2, .width = 32, .dropout = 0.1};
     options.positions = positions;
     std::vector<Tensor> gradients[2];
-    std::int64_t kept[2];
+    std::size_t kept[2];
     for (const bool checkpointed : {false, true}) {
       options.checkpoint_blocks = checkpointed;
       Generator generator(3);
       const GPT model(options, generator);
       const Tensor text = randint(0, 20, {8, 32}, generator);
       manual_seed(4);
-      const std::int64_t before = live_bytes();
+      const std::size_t before = live_bytes();
       const Tensor loss = cross_entropy(model(text), text);
       kept[checkpointed] = live_bytes() - before;
       loss.backward();

@@ -36,7 +36,8 @@ Tensor read_elements(const InputFile& file, std::uint64_t offset, const StoredTy
 /// The elements as they lie in memory.
 void write_elements(OutputFile& file, const Tensor& tensor);
 
-/// Bytes of an array with these sizes and `item` bytes per element; -1 if its sizes other than 0 come to more than 2^60.
+/// Bytes of an array with these sizes and `item` bytes per element; -1 if its sizes other than 0 come to more than
+/// 2^60.
 Index stored_bytes(std::span<const Index> sizes, std::size_t item);
 
 }  // namespace tapehead::detail

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include <tapehead/detail/gemm.h>
 #include <tapehead/detail/broadcast.h>
+#include <tapehead/detail/gemm.h>
 #include <tapehead/detail/kernel.h>
 #include <tapehead/error.h>
 #include <tapehead/ops.h>
