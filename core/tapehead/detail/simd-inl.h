@@ -8,6 +8,7 @@
 #define TAPEHEAD_SIMD_INL_H
 #endif
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -54,6 +55,19 @@ HWY_INLINE V Gated(V x, V gate) {
   return hn::IfThenElse(hn::Eq(gate, hn::Zero(d)), hn::Zero(d), hn::Mul(x, gate));
 }
 
+/// The elements at p of which `count` exist, as many as fit, and zeros: nothing beyond them is read.
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> LoadFirst(D d, const T* p, Index count) {
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2
+  // Without masks in the processor Highway reads a whole vector, and an aligned one.
+  HWY_ALIGN T whole[16 / sizeof(T)] = {};
+  std::copy_n(p, std::min(count, static_cast<Index>(hn::Lanes(d))), whole);
+  return hn::Load(d, whole);
+#else
+  return hn::MaskedLoad(hn::FirstN(d, static_cast<std::size_t>(count)), d, p);
+#endif
+}
+
 /// Calls body(d, load, store) for whole vectors of [0, n) and once more for the rest, where load and store touch only
 /// the elements that exist and load puts zeros into the other lanes.
 template <class T, class Body>
@@ -69,7 +83,7 @@ HWY_INLINE void for_vectors(Index n, Body body) {
   if (i < n) {
     const auto some = hn::FirstN(d, static_cast<std::size_t>(n - i));
     body(
-        d, i, [d, i, some](const T* p) HWY_ATTR { return hn::MaskedLoad(some, d, p + i); },
+        d, i, [d, i, n](const T* p) HWY_ATTR { return LoadFirst(d, p + i, n - i); },
         [d, i, some](auto v, T* p) HWY_ATTR { hn::BlendedStore(v, some, d, p + i); });
   }
 }
@@ -113,8 +127,7 @@ HWY_INLINE T Dot(const T* x, const T* y, Index n) {
     b = hn::MulAdd(hn::LoadU(d, x + i + lanes), hn::LoadU(d, y + i + lanes), b);
   }
   for (; i < n; i += lanes) {
-    const auto some = hn::FirstN(d, static_cast<std::size_t>(n - i));
-    a = hn::MulAdd(hn::MaskedLoad(some, d, x + i), hn::MaskedLoad(some, d, y + i), a);
+    a = hn::MulAdd(LoadFirst(d, x + i, n - i), LoadFirst(d, y + i, n - i), a);
   }
   return AddLanes(d, hn::Add(a, b));
 }
@@ -137,7 +150,7 @@ HWY_INLINE T ExpRow(const T* x, T* y, T shift, Index n) {
   }
   for (; i < n; i += lanes) {
     const auto some = hn::FirstN(d, static_cast<std::size_t>(n - i));
-    const auto p = hn::IfThenElseZero(some, SafeExp(d, hn::Sub(hn::MaskedLoad(some, d, x + i), top)));
+    const auto p = hn::IfThenElseZero(some, SafeExp(d, hn::Sub(LoadFirst(d, x + i, n - i), top)));
     a = hn::Add(a, p);
     hn::BlendedStore(p, some, d, y + i);
   }

@@ -42,7 +42,7 @@ void normalizer(const T* x, T* norm, Index n) {
   }
   for (; i < n; i += lanes) {
     const auto some = hn::FirstN(d, static_cast<std::size_t>(n - i));
-    sums = hn::Add(sums, hn::IfThenElseZero(some, SafeExp(d, hn::Sub(hn::MaskedLoad(some, d, x + i), top))));
+    sums = hn::Add(sums, hn::IfThenElseZero(some, SafeExp(d, hn::Sub(LoadFirst(d, x + i, n - i), top))));
   }
   norm[0] = largest;
   norm[1] = std::log(AddLanes(d, hn::Add(sums, more)));

@@ -41,7 +41,7 @@ T sum_row(const T* x, Index n) {
     e = hn::Add(e, hn::LoadU(d, x + i + 3 * lanes));
   }
   for (; i < n; i += lanes) {
-    a = hn::Add(a, hn::MaskedLoad(hn::FirstN(d, static_cast<std::size_t>(n - i)), d, x + i));
+    a = hn::Add(a, LoadFirst(d, x + i, n - i));
   }
   return AddLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e)));
 }
