@@ -14,7 +14,6 @@
 // two cores: at most 60 s each, which is the processor time of one.
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <optional>
 #include <span>
 #include <string>
@@ -177,11 +176,11 @@ int run(const Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
+  return examples::run_program("addition", [&]() -> int {
     Settings settings;
     CLI::App app("Trains a GPT to add.", "addition");
     examples::add_number(app, "--digits", settings.digits, 2, 3,
-                         "Digits of the numbers to add; 3 means 3000 steps by default");
+                         fmt::format("Digits of the numbers to add; 3 means {} steps by default", kThreeDigits.steps));
     app.add_flag("--reverse,!--plain", settings.reversed,
                  "The answer's last digit comes first, or its first one; by default reversed for 3 digits");
     examples::add_training_options(app, settings.training);
@@ -189,9 +188,5 @@ int main(int argc, char** argv) {
     if (app.count("--reverse") == 0) settings.reversed = settings.digits == 3;
     if (app.count("--steps") == 0) settings.training.steps = settings.recipe().steps;
     return run(settings);
-  } catch (const std::exception& error) {
-    std::fflush(stdout);
-    fmt::print(stderr, "addition: {}\n", error.what());
-    return 1;
-  }
+  });
 }

@@ -11,7 +11,6 @@
 // Expected result: 1000 of 1,000 unseen sequences copied without a mistake. Time on two cores: at most 12 s,
 // which is the processor time of one.
 #include <cstdio>
-#include <exception>
 #include <optional>
 
 #include <fmt/format.h>
@@ -125,15 +124,11 @@ int run(const examples::TrainingSettings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
+  return examples::run_program("copy", [&]() -> int {
     examples::TrainingSettings settings{.steps = 400};
     CLI::App app("Trains an encoder-decoder to copy sequences of ten symbols.", "copy");
     examples::add_training_options(app, settings);
     if (const auto code = examples::parse_arguments(app, argc, argv)) return *code;
     return run(settings);
-  } catch (const std::exception& error) {
-    std::fflush(stdout);
-    fmt::print(stderr, "copy: {}\n", error.what());
-    return 1;
-  }
+  });
 }

@@ -16,7 +16,6 @@
 // layers are right more than 99 times in 100. Time on two cores: at most 25 s, which is the processor time of one.
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
@@ -170,16 +169,12 @@ int run(const examples::TrainingSettings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
+  return examples::run_program("recall", [&]() -> int {
     examples::TrainingSettings settings{.steps = 800};
     CLI::App app("Trains GPTs of one layer and of two on associative recall and shows why one is not enough.",
                  "recall");
     examples::add_training_options(app, settings);
     if (const auto code = examples::parse_arguments(app, argc, argv)) return *code;
     return run(settings);
-  } catch (const std::exception& error) {
-    std::fflush(stdout);
-    fmt::print(stderr, "recall: {}\n", error.what());
-    return 1;
-  }
+  });
 }

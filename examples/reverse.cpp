@@ -4,7 +4,6 @@
 // multi-head attention" lesson of the University of Amsterdam's deep-learning course (P. Lippe).
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <limits>
 #include <optional>
 #include <string>
@@ -21,7 +20,6 @@
 #include "common/attention_map.h"
 #include "common/digest.h"
 #include "common/interrupt.h"
-#include "common/output_file.h"
 #include "common/progress.h"
 #include "common/terminal.h"
 #include "common/text.h"
@@ -173,7 +171,7 @@ int run(const Settings& settings) {
 
   // Written now as well, so that a file that cannot be written costs no training.
   std::vector<examples::AttentionMap> maps = {look(model, first, "before training")};
-  examples::write_file(settings.out, attention_svg(maps, kCaption));
+  write_file(settings.out, attention_svg(maps, kCaption));
 
   const Training training = train(model, settings, terminal);
   print(training);
@@ -181,7 +179,7 @@ int run(const Settings& settings) {
 
   maps.push_back(look(model, first, fmt::format("after {} steps", with_commas(training.steps))));
   fmt::print("\n{}\n\n{}", kCaption, attention_text(maps, terminal));
-  examples::write_file(settings.out, attention_svg(maps, kCaption));
+  write_file(settings.out, attention_svg(maps, kCaption));
   fmt::print("picture: {}\n\n", settings.out);
 
   const Evaluation result = evaluate(model, unseen);
@@ -218,13 +216,9 @@ std::optional<int> read_settings(int argc, char** argv, Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
+  return examples::run_program("reverse", [&]() -> int {
     Settings settings;
     if (const auto code = read_settings(argc, argv, settings)) return *code;
     return run(settings);
-  } catch (const std::exception& error) {
-    std::fflush(stdout);
-    fmt::print(stderr, "reverse: {}\n", error.what());
-    return 1;
-  }
+  });
 }

@@ -11,7 +11,6 @@
 // Expected result: 5000 of 5,000 inputs drawn from those left out. Time on two cores: at most 25 s, which
 // is the processor time of one.
 #include <cstdio>
-#include <exception>
 #include <optional>
 #include <vector>
 
@@ -113,15 +112,11 @@ int run(const examples::TrainingSettings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
+  return examples::run_program("sort", [&]() -> int {
     examples::TrainingSettings settings{.steps = 2000};
     CLI::App app("Trains a GPT to sort six digits.", "sort");
     examples::add_training_options(app, settings);
     if (const auto code = examples::parse_arguments(app, argc, argv)) return *code;
     return run(settings);
-  } catch (const std::exception& error) {
-    std::fflush(stdout);
-    fmt::print(stderr, "sort: {}\n", error.what());
-    return 1;
-  }
+  });
 }

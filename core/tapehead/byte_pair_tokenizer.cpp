@@ -7,6 +7,7 @@
 
 #include <tapehead/detail/byte_pair.h>
 #include <tapehead/detail/pre_tokenize.h>
+#include <tapehead/detail/vocabulary.h>
 #include <tapehead/error.h>
 #include <tapehead/tokenizer.h>
 
@@ -90,22 +91,11 @@ std::vector<Index> BytePairTokenizer::encode(std::string_view text) const {
 }
 
 std::string BytePairTokenizer::decode(std::span<const Index> tokens) const {
-  std::string out;
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i] < 0 || tokens[i] >= vocab_size()) {
-      throw IndexError(fmt::format("BytePairTokenizer.decode: token {} at place {} is outside the vocabulary of {}",
-                                   tokens[i], i, vocab_size()));
-    }
-    out += tokens_[static_cast<std::size_t>(tokens[i])];
-  }
-  return out;
+  return detail::decode("BytePairTokenizer.decode", tokens_, tokens);
 }
 
 const std::string& BytePairTokenizer::token(Index number) const {
-  if (number < 0 || number >= vocab_size()) {
-    throw IndexError(fmt::format("BytePairTokenizer.token: {} is outside the vocabulary of {}", number, vocab_size()));
-  }
-  return tokens_[static_cast<std::size_t>(number)];
+  return detail::token_at("BytePairTokenizer.token", tokens_, number);
 }
 
 std::optional<Index> BytePairTokenizer::find(std::string_view token) const {

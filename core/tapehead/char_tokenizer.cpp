@@ -5,6 +5,7 @@
 
 #include <tapehead/detail/file.h>
 #include <tapehead/detail/utf8.h>
+#include <tapehead/detail/vocabulary.h>
 #include <tapehead/error.h>
 #include <tapehead/tokenizer.h>
 
@@ -78,22 +79,11 @@ std::vector<Index> CharTokenizer::encode(std::string_view text) const {
 }
 
 std::string CharTokenizer::decode(std::span<const Index> tokens) const {
-  std::string out;
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i] < 0 || tokens[i] >= vocab_size()) {
-      throw IndexError(fmt::format("CharTokenizer.decode: token {} at place {} is outside the vocabulary of {}",
-                                   tokens[i], i, vocab_size()));
-    }
-    out += tokens_[static_cast<std::size_t>(tokens[i])];
-  }
-  return out;
+  return detail::decode("CharTokenizer.decode", tokens_, tokens);
 }
 
 const std::string& CharTokenizer::token(Index number) const {
-  if (number < 0 || number >= vocab_size()) {
-    throw IndexError(fmt::format("CharTokenizer.token: {} is outside the vocabulary of {}", number, vocab_size()));
-  }
-  return tokens_[static_cast<std::size_t>(number)];
+  return detail::token_at("CharTokenizer.token", tokens_, number);
 }
 
 }  // namespace tapehead

@@ -14,14 +14,6 @@
 #include <tapehead/ops.h>
 
 namespace tapehead {
-namespace {
-
-void check_count(const char* op, const char* role, Index count) {
-  if (count < 1) throw ValueError(fmt::format("{}: {} must be at least 1, is {}", op, role, count));
-}
-
-}  // namespace
-
 TextFile::TextFile(const std::string& path) {
   const detail::InputFile file("TextFile", path);
   mapping_ = detail::map_file(file);
@@ -77,8 +69,8 @@ std::pair<TokenData, TokenData> TokenData::split(double share) const {
 }
 
 void TokenData::check_window(const char* op, Index batch, Index context) const {
-  check_count(op, "batch", batch);
-  check_count(op, "context", context);
+  detail::check_count(op, "batch", batch);
+  detail::check_count(op, "context", context);
   if (context >= size_) {
     throw ValueError(fmt::format("{}: {} tokens are too few for a context of {}, which with its targets takes {}", op,
                                  size_, context, static_cast<std::uint64_t>(context) + 1));
@@ -124,8 +116,8 @@ TokenBatch TokenData::windows(Index first, Index batch, Index context) const {
 }
 
 std::vector<Tensor> shuffled_batches(Index size, Index batch, Generator& generator, bool drop_last) {
-  check_count("shuffled_batches", "size", size);
-  check_count("shuffled_batches", "batch", batch);
+  detail::check_count("shuffled_batches", "size", size);
+  detail::check_count("shuffled_batches", "batch", batch);
   const Tensor order = randperm(size, generator);
   std::vector<Tensor> out;
   for (Index begin = 0; begin < size; begin += batch) {

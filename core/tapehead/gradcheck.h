@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <tapehead/optim.h>
+#include <tapehead/named_tensor.h>
 #include <tapehead/tensor.h>
 
 namespace tapehead {

@@ -16,15 +16,9 @@
 #include <string>
 #include <vector>
 
-#include <tapehead/tensor.h>
+#include <tapehead/named_tensor.h>
 
 namespace tapehead {
-
-/// A parameter and what messages and files call it.
-struct NamedTensor {
-  std::string name;
-  Tensor tensor;
-};
 
 /// Parameters that an optimizer treats alike and unlike others.
 struct ParameterGroup {

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <tapehead/detail/body.h>
-#include <tapehead/detail/by_name.h>
 #include <tapehead/error.h>
 #include <tapehead/ops.h>
 #include <tapehead/optim.h>
@@ -166,7 +165,7 @@ std::vector<NamedTensor> Optimizer::state() const {
 
 void Optimizer::load_state(const std::vector<NamedTensor>& state) {
   std::vector<NamedTensor> own = this->state();
-  detail::write_by_name(fmt::format("{}.load_state", name_), own, state);
+  write_by_name(fmt::format("{}.load_state", name_), own, state);
   std::size_t at = 0;
   for (State& one : states_) {
     for (Tensor& buffer : one.buffers) buffer = own[at++].tensor;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <tapehead/optim.h>
+#include <tapehead/named_tensor.h>
 
 namespace tapehead {
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <tapehead/detail/kernel.h>
 #include <tapehead/error.h>
 
 namespace tapehead {
@@ -17,10 +18,6 @@ void check_number(const char* name, const char* role, double value) {
   if (!(value >= 0) || !std::isfinite(value)) {
     throw ValueError(fmt::format("{}: {} {} must be finite and not negative", name, role, value));
   }
-}
-
-void check_count(const char* name, const char* role, Index count) {
-  if (count < 1) throw ValueError(fmt::format("{}: {} must be at least 1, is {}", name, role, count));
 }
 
 double checked_step(const char* name, Index step) {
@@ -41,7 +38,7 @@ Schedule constant_schedule(double lr) {
 Schedule linear_schedule(double from, double to, Index steps) {
   check_number("linear_schedule", "from", from);
   check_number("linear_schedule", "to", to);
-  check_count("linear_schedule", "steps", steps);
+  detail::check_count("linear_schedule", "steps", steps);
   return [=](Index step) {
     const double at = checked_step("linear_schedule", step);
     return step >= steps ? to : from + (to - from) * at / static_cast<double>(steps);
@@ -51,7 +48,7 @@ Schedule linear_schedule(double from, double to, Index steps) {
 Schedule cosine_schedule(double from, double to, Index steps) {
   check_number("cosine_schedule", "from", from);
   check_number("cosine_schedule", "to", to);
-  check_count("cosine_schedule", "steps", steps);
+  detail::check_count("cosine_schedule", "steps", steps);
   return [=](Index step) {
     const double at = checked_step("cosine_schedule", step);
     if (step >= steps) return to;
@@ -62,7 +59,7 @@ Schedule cosine_schedule(double from, double to, Index steps) {
 Schedule step_schedule(double lr, Index every, double factor) {
   check_number("step_schedule", "lr", lr);
   check_number("step_schedule", "factor", factor);
-  check_count("step_schedule", "every", every);
+  detail::check_count("step_schedule", "every", every);
   return [=](Index step) {
     checked_step("step_schedule", step);
     return lr * std::pow(factor, static_cast<double>(step / every));
@@ -71,8 +68,8 @@ Schedule step_schedule(double lr, Index every, double factor) {
 
 Schedule noam_schedule(Index width, Index warm_up, double factor) {
   check_number("noam_schedule", "factor", factor);
-  check_count("noam_schedule", "width", width);
-  check_count("noam_schedule", "warm_up", warm_up);
+  detail::check_count("noam_schedule", "width", width);
+  detail::check_count("noam_schedule", "warm_up", warm_up);
   const double peak = factor / std::sqrt(static_cast<double>(width));
   const double slope = std::pow(static_cast<double>(warm_up), -1.5);
   return [=](Index step) {
@@ -82,7 +79,7 @@ Schedule noam_schedule(Index width, Index warm_up, double factor) {
 }
 
 Schedule warm_up(Index steps, Schedule then) {
-  check_count("warm_up", "steps", steps);
+  detail::check_count("warm_up", "steps", steps);
   if (!then) throw ValueError("warm_up: the schedule that follows is empty");
   return [steps, then = std::move(then)](Index step) {
     const double at = checked_step("warm_up", step);

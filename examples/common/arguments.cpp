@@ -52,6 +52,16 @@ int unexpected_argument(const CLI::App& app, const std::string& argument) {
 
 }  // namespace
 
+int run_program(const char* name, const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    std::fflush(stdout);
+    fmt::print(stderr, "{}: {}\n", name, error.what());
+    return 1;
+  }
+}
+
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::optional<std::string> best;
   std::size_t fewest = word.size() / 2 + 1;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <tapehead/optim.h>
+#include <tapehead/named_tensor.h>
 
 namespace examples {
 

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include <tapehead/detail/by_name.h>
 #include <tapehead/error.h>
 #include <tapehead/ops.h>
 #include <tapehead/safetensors.h>
@@ -164,7 +163,7 @@ void Module::to(DType dtype) {
 
 void Module::load_state(const std::vector<NamedTensor>& state) {
   std::vector<NamedTensor> own = parameters();
-  detail::write_by_name("load_state", own, state);
+  write_by_name("load_state", own, state);
 }
 
 void Module::save_weights(const std::string& path, const std::map<std::string, std::string>& metadata) const {

@@ -10,6 +10,7 @@
 #include <tapehead/dtype.h>
 #include <tapehead/embedding.h>
 #include <tapehead/error.h>
+#include <tapehead/file.h>
 #include <tapehead/generate.h>
 #include <tapehead/gpt.h>
 #include <tapehead/gradcheck.h>
@@ -20,6 +21,7 @@
 #include <tapehead/module.h>
 #include <tapehead/moving_average.h>
 #include <tapehead/multi_head_attention.h>
+#include <tapehead/named_tensor.h>
 #include <tapehead/npy.h>
 #include <tapehead/ops.h>
 #include <tapehead/optim.h>

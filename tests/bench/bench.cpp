@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <CLI/CLI.hpp>
 
+#include <tapehead/detail/blas.h>
 #include <tapehead/tapehead.h>
 
 namespace th = tapehead;
@@ -93,6 +94,46 @@ void products(const Bench& bench) {
                   layer(x).backward({.gradient = g});
                 };
               });
+  }
+}
+
+struct Gemm {
+  th::Index m, n, k;
+  bool transpose_a, transpose_b;
+};
+
+// Products as layers and attention ask for them, by the library's own kernels and by BLAS in one call.
+void kernels(const Bench& bench) {
+  using Views = th::detail::MatrixView<float>;
+  for (const Gemm& s : std::vector<Gemm>{{768, 128, 128, false, true},
+                                         {768, 512, 128, false, true},
+                                         {768, 128, 512, false, true},
+                                         {768, 128, 512, false, false},
+                                         {512, 128, 768, true, false},
+                                         {64, 64, 32, false, true},
+                                         {64, 32, 64, false, false},
+                                         {64, 32, 64, true, false},
+                                         {768, 65, 128, false, true},
+                                         {1024, 1024, 1024, false, false},
+                                         {2048, 384, 1536, false, true},
+                                         {1, 768, 3072, false, true}}) {
+    for (const bool blas : {false, true}) {
+      bench.run(fmt::format("gemm_{}_{}x{}x{}_{}{}", blas ? "blas" : "own", s.m, s.n, s.k, s.transpose_a ? 't' : 'n',
+                            s.transpose_b ? 't' : 'n'),
+                {.flop = 2.0 * static_cast<double>(s.m * s.n * s.k)}, [=] {
+                  return
+                      [=, a = th::randn({s.m, s.k}), b = th::randn({s.k, s.n}), c = th::empty({s.m, s.n})]() mutable {
+                        const Views left{a.read<float>().data(), s.transpose_a ? s.m : s.k, s.transpose_a};
+                        const Views right{b.read<float>().data(), s.transpose_b ? s.k : s.n, s.transpose_b};
+                        float* const to = c.write<float>().data();
+                        if (blas) {
+                          th::detail::blas_tile(s.m, s.n, s.k, 1.0F, left, right, 0.0F, to, s.n);
+                        } else {
+                          th::detail::gemm_tile(s.m, s.n, s.k, 1.0F, left, right, 0.0F, to, s.n);
+                        }
+                      };
+                });
+    }
   }
 }
 
@@ -245,6 +286,7 @@ int main(int argc, char** argv) {
   const Bench bench(only, quick);
   tape(bench);
   products(bench);
+  kernels(bench);
   rows(bench);
   attention(bench);
   steps(bench);

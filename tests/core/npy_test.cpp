@@ -242,10 +242,13 @@ TEST_CASE("npy files that the system refuses are named with its reason") {
   CHECK_THROWS_WITH_AS(load_npy(scratch.path("")), doctest::Contains("Is a directory"), IoError);
   CHECK_THROWS_WITH_AS(load_npy("/dev/null"), doctest::Contains("not a regular file"), IoError);
   const std::string nowhere = scratch.path("folder/x.npy");
-  CHECK_THROWS_WITH_AS(save_npy(nowhere, ones({2})),
-                       ("save_npy: cannot write " + nowhere + ": No such file or directory").c_str(), IoError);
+  CHECK_THROWS_WITH_AS(
+      save_npy(nowhere, ones({2})),
+      ("save_npy: cannot write " + nowhere + ": No such file or directory; make its folder first or name another file")
+          .c_str(),
+      IoError);
   CHECK_THROWS_WITH_AS(save_npy(scratch.path("."), ones({2})), doctest::Contains("Is a directory"), IoError);
-  CHECK_THROWS_WITH_AS(save_npy("/dev/full", ones({2})), doctest::Contains("not a regular file"), IoError);
+  CHECK_THROWS_WITH_AS(save_npy("/dev/full", ones({2})), doctest::Contains("No space left on device"), IoError);
   CHECK_THROWS_AS(save_npy(scratch.path("x.npy"), Tensor()), StateError);
   CHECK(scratch.names().empty());
 }

@@ -156,7 +156,7 @@ TEST_CASE("a file that cannot be written leaves the old one and nothing else") {
     }
     ::setrlimit(RLIMIT_FSIZE, &old);
     std::signal(SIGXFSZ, handler);
-    CHECK(text == "save_safetensors: cannot write " + scratch.path("x") + ": File too large");
+    CHECK(text == "save_safetensors: cannot write " + scratch.path("x") + ": File too large; name another file");
   }
   SUBCASE("somebody is in its way") {
     std::filesystem::create_directory(scratch.path("x.part"));
@@ -194,7 +194,10 @@ TEST_CASE("safetensors files that the system refuses are named with its reason")
   CHECK_THROWS_WITH_AS(load_safetensors(missing),
                        ("load_safetensors: cannot read " + missing + ": No such file or directory").c_str(), IoError);
   CHECK_THROWS_WITH_AS(save_safetensors(nowhere, one(1)),
-                       ("save_safetensors: cannot write " + nowhere + ": No such file or directory").c_str(), IoError);
+                       ("save_safetensors: cannot write " + nowhere +
+                        ": No such file or directory; make its folder first or name another file")
+                           .c_str(),
+                       IoError);
   CHECK_THROWS_WITH_AS(load_safetensors(scratch.path("")), doctest::Contains("Is a directory"), IoError);
   CHECK_THROWS_WITH_AS(load_safetensors("/dev/zero"), doctest::Contains("not a regular file"), IoError);
 }

@@ -1,26 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 #include <doctest/doctest.h>
 #include <tapehead/safetensors.h>
 
 #include "program.h"
-
-namespace fs = std::filesystem;
+#include "scratch.h"
 
 namespace {
-
-struct Folder {
-  fs::path path = fs::temp_directory_path() / ("tapehead_char_lm_" + std::to_string(std::rand()));
-  Folder() { fs::create_directory(path); }
-  ~Folder() { fs::remove_all(path); }
-  std::string file(const std::string& name, const std::string& text) const {
-    std::ofstream(path / name, std::ios::binary) << text;
-    return (path / name).string();
-  }
-};
 
 // Lines whose next character is never in doubt once the first of them is known.
 std::string rhyme() {
@@ -29,15 +16,15 @@ std::string rhyme() {
   return text;
 }
 
-std::string program(const Folder& folder, const std::string& arguments) {
-  return "char_lm --preset tiny --data " + folder.file("text", rhyme()) + " --save " + (folder.path / "run").string() +
-         " " + arguments;
+std::string program(const Scratch& folder, const std::string& arguments) {
+  return "char_lm --preset tiny --data " + folder.file("text", rhyme()) + " --save " + folder.path("run") + " " +
+         arguments;
 }
 
 }  // namespace
 
 TEST_CASE("char_lm: learns a text, writes it, and its last lines are for scripts") {
-  const Folder folder;
+  const Scratch folder;
   const ProgramResult result = run_program(program(folder, "--sample 60 --temperature 0 --prompt one --digest"));
   CAPTURE(result.output);
   CHECK(result.exit_code == 0);
@@ -51,7 +38,7 @@ TEST_CASE("char_lm: learns a text, writes it, and its last lines are for scripts
 }
 
 TEST_CASE("char_lm: a run that was stopped goes on with the same bits, on any number of threads") {
-  const Folder whole, parts;
+  const Scratch whole, parts;
   const std::string expected = last_lines(run_program(program(whole, "--sample 0 --digest --threads 1")).output, 2);
   const ProgramResult stopped = run_program(program(parts, "--sample 0 --digest"), "step  60/300");
   CHECK(stopped.exit_code == 130);
@@ -61,16 +48,16 @@ TEST_CASE("char_lm: a run that was stopped goes on with the same bits, on any nu
   CAPTURE(rest.output);
   CHECK(contains(rest.output, "goes on after step"));
   CHECK(last_lines(rest.output, 2) == expected);
-  const tapehead::Safetensors file = tapehead::load_safetensors((parts.path / "run").string());
+  const tapehead::Safetensors file = tapehead::load_safetensors(parts.path("run"));
   CHECK(file.metadata.at("done") == "300");
   CHECK(file.metadata.at("vocabulary") == "\n efhinorstuvwx");
 }
 
 TEST_CASE("char_lm: texts and files that cannot work are named") {
-  const Folder folder;
+  const Scratch folder;
   const auto fails = [&](const std::string& arguments, const std::string& with, int code = 1) {
     const ProgramResult result =
-        run_program("char_lm --steps 1 --sample 0 --save " + (folder.path / "x").string() + " " + arguments);
+        run_program("char_lm --steps 1 --sample 0 --save " + folder.path("x") + " " + arguments);
     CAPTURE(result.output);
     CHECK(result.exit_code == code);
     CHECK(contains(result.output, with));
@@ -86,7 +73,7 @@ TEST_CASE("char_lm: texts and files that cannot work are named") {
   CHECK(unwritable.exit_code == 1);
   CHECK(contains(unwritable.output, "cannot write /nonexistent/run: No such file"));
   fails("--preset cpuu", "cpuu", 2);
-  run_program("char_lm --preset tiny --steps 1 --sample 0 --data " + text + " --save " + (folder.path / "x").string());
+  run_program("char_lm --preset tiny --steps 1 --sample 0 --data " + text + " --save " + folder.path("x"));
   fails("--preset tiny --seed 2 --resume --data " + text, "another seed");
   fails("--preset tiny --resume --data " + folder.file("other", rhyme() + "?"), "another vocabulary");
 }

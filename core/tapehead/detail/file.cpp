@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include <tapehead/error.h>
+#include <tapehead/file.h>
 
 namespace tapehead::detail {
 namespace {
@@ -84,23 +85,27 @@ std::shared_ptr<const void> map_file(const InputFile& file) {
   return {at, [bytes](void* mapped) { ::munmap(mapped, bytes); }};
 }
 
-OutputFile::OutputFile(const char* op, const std::string& path) : op_(op), path_(path) {
+OutputFile::OutputFile(const char* op, const std::string& path) : op_(op), path_(path), target_(path) {
   std::error_code ignored;
-  if (std::filesystem::is_symlink(path_, ignored)) {
-    const auto target = std::filesystem::canonical(path_, ignored);
-    if (!ignored) path_ = target.string();
+  if (std::filesystem::is_symlink(path, ignored)) {
+    const auto target = std::filesystem::canonical(path, ignored);
+    if (!ignored) target_ = target.string();
   }
   struct stat there {};
-  if (::stat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
-    throw IoError(fmt::format("{}: cannot write {}: {}", op_, path_,
-                              S_ISDIR(there.st_mode) ? std::strerror(EISDIR) : "not a regular file"));
-  }
-  part_ = path_ + ".part";
-  descriptor_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  const bool exists = ::stat(target_.c_str(), &there) == 0;
+  if (exists && S_ISDIR(there.st_mode)) fail(EISDIR);
+  const bool direct = exists && !S_ISREG(there.st_mode);
+  if (!direct) part_ = target_ + ".part";
+  descriptor_ = ::open((direct ? target_ : part_).c_str(), O_WRONLY | O_CLOEXEC | (direct ? 0 : O_CREAT), 0666);
   if (descriptor_ < 0) fail(errno);
-  // The lock tells a save that goes on from one that was killed. Whoever holds it renames the file or unlinks it, so
-  // that a lock on what has another name by now counts as taken.
-  struct stat opened {};
+  if (!direct) lock_part();
+}
+
+// The lock tells a save that goes on from one that was killed. Whoever holds it renames the file or unlinks it, so that
+// a lock on what has another name by now counts as taken.
+void OutputFile::lock_part() {
+  struct stat opened {
+  }, there{};
   const bool locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
   if (!locked || ::fstat(descriptor_, &opened) != 0 || ::stat(part_.c_str(), &there) != 0 ||
       opened.st_ino != there.st_ino || opened.st_dev != there.st_dev) {
@@ -117,7 +122,7 @@ OutputFile::OutputFile(const char* op, const std::string& path) : op_(op), path_
 
 OutputFile::~OutputFile() {
   if (descriptor_ < 0) return;
-  ::unlink(part_.c_str());
+  if (!part_.empty()) ::unlink(part_.c_str());
   ::close(descriptor_);
 }
 
@@ -135,18 +140,23 @@ void OutputFile::write(const void* from, std::size_t bytes) {
 }
 
 void OutputFile::commit() {
+  if (part_.empty()) return close();
   if (::fsync(descriptor_) != 0) fail(errno);
-  if (::rename(part_.c_str(), path_.c_str()) != 0) fail(errno);
-  const int error = ::close(descriptor_) != 0 ? errno : 0;
+  if (::rename(part_.c_str(), target_.c_str()) != 0) fail(errno);
+  close();
+  sync_folder();
+}
+
+void OutputFile::close() {
+  const int error = ::close(descriptor_) != 0 ? errno : 0;  // some file systems report a full disk only here
   descriptor_ = -1;
   if (error != 0) fail(error);
-  sync_folder();
 }
 
 // Without it a power cut may take the new name back. Some file systems cannot do it; the file itself is safe then.
 void OutputFile::sync_folder() const {
-  const std::size_t slash = path_.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
+  const std::size_t slash = target_.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : target_.substr(0, slash + 1);
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;
   const int error = ::fsync(descriptor) != 0 ? errno : 0;
@@ -155,7 +165,16 @@ void OutputFile::sync_folder() const {
 }
 
 void OutputFile::fail(int error) const {
-  throw IoError(fmt::format("{}: cannot write {}: {}", op_, path_, std::strerror(error)));
+  const char* advice = error == ENOSPC   ? "; make room or name a file on another disk"
+                       : error == ENOENT ? "; make its folder first or name another file"
+                                         : "; name another file";
+  throw IoError(fmt::format("{}: cannot write {}: {}{}", op_, path_, std::strerror(error), advice));
 }
 
 }  // namespace tapehead::detail
+
+void tapehead::write_file(const std::string& path, std::string_view text) {
+  detail::OutputFile file("write_file", path);
+  file.write(text);
+  file.commit();
+}

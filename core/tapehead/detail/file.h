@@ -43,8 +43,8 @@ std::shared_ptr<const void> map_file(const InputFile& file);
 
 /// A file that appears whole or not at all: written as PATH.part beside it, synced to the disk, and then given the
 /// name; whatever fails before that leaves an older file as it was and removes PATH.part. A PATH.part that a killed
-/// process left is taken over by the next save. A symbolic link is followed. Throws IoError, also while another process
-/// or thread is saving to the same path.
+/// process left is taken over by the next save. A symbolic link is followed, and what is no file (a device, a pipe) is
+/// written to directly. Throws IoError, also while another process or thread is saving to the same path.
 class OutputFile {
  public:
   OutputFile(const char* op, const std::string& path);
@@ -53,16 +53,19 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   void write(const void* from, std::size_t bytes);
-  void write(const std::string& text) { write(text.data(), text.size()); }
+  void write(std::string_view text) { write(text.data(), text.size()); }
   void commit();
 
  private:
   [[noreturn]] void fail(int error) const;
+  void lock_part();
+  void close();
   void sync_folder() const;
 
   const char* op_;
-  std::string path_;
-  std::string part_;
+  std::string path_;    // as given
+  std::string target_;  // links followed
+  std::string part_;    // empty where the target is written to directly
   int descriptor_ = -1;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <tapehead/detail/by_name.h>
+#include <tapehead/named_tensor.h>
 
 #include <algorithm>
 #include <map>
@@ -9,7 +9,7 @@
 
 #include <tapehead/error.h>
 
-namespace tapehead::detail {
+namespace tapehead {
 namespace {
 
 // One line for what is wrong with `given` as new values of `own`; empty if nothing is.
@@ -27,14 +27,14 @@ std::string mismatch(const NamedTensor& own, const Tensor& given) {
 
 }  // namespace
 
-void write_by_name(const std::string& op, std::vector<NamedTensor>& own, const std::vector<NamedTensor>& given) {
+void write_by_name(const std::string& op, std::vector<NamedTensor>& to, const std::vector<NamedTensor>& from) {
   std::map<std::string_view, const Tensor*> values;
   std::string problems;
-  for (const NamedTensor& entry : given) {
+  for (const NamedTensor& entry : from) {
     if (!values.insert({entry.name, &entry.tensor}).second) problems += fmt::format("\n  twice        {}", entry.name);
   }
   std::vector<const Tensor*> sources;
-  for (const NamedTensor& entry : own) {
+  for (const NamedTensor& entry : to) {
     const auto found = values.find(entry.name);
     if (found == values.end()) {
       problems += fmt::format("\n  missing      {} {}", entry.name, to_string(entry.tensor.shape()));
@@ -52,12 +52,12 @@ void write_by_name(const std::string& op, std::vector<NamedTensor>& own, const s
                      ": the state belongs to something else; nothing was loaded; names, shapes and types must agree" +
                      problems);
   }
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    visit_any(own[i].tensor.dtype(), [&](auto zero) {
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    visit_any(to[i].tensor.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      std::ranges::copy(sources[i]->read<T>(), own[i].tensor.write<T>().begin());
+      std::ranges::copy(sources[i]->read<T>(), to[i].tensor.write<T>().begin());
     });
   }
 }
 
-}  // namespace tapehead::detail
+}  // namespace tapehead
