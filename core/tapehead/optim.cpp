@@ -248,16 +248,19 @@ double clip_grad_norm(const std::vector<NamedTensor>& parameters, double max_nor
     detail::TensorBody* gradient = parameter.tensor.body().grad.get();
     if (gradient != nullptr && std::ranges::find(gradients, gradient) == gradients.end()) gradients.push_back(gradient);
   }
+  constexpr Index kPiece = 8192;  // elements whose squares are added up in one go
   double squares = 0;
   for (detail::TensorBody* gradient : gradients) {
     visit_float(gradient->dtype, "clip_grad_norm", [&](auto zero) {
       using T = decltype(zero);
       const T* x = static_cast<const T*>(gradient->storage->data());
       const Index n = gradient->shape.numel();
-      const Index piece = detail::chunk_size(n, 1);
-      std::vector<double> partial(static_cast<std::size_t>((n + piece - 1) / piece));
-      detail::parallel_ranges(n, 1, [&](Index begin, Index end) {
-        partial[static_cast<std::size_t>(begin / piece)] = kernels(T{}).sum_squares(x + begin, end - begin);
+      std::vector<double> partial(static_cast<std::size_t>((n + kPiece - 1) / kPiece));
+      detail::parallel_ranges(static_cast<Index>(partial.size()), kPiece, [&](Index first, Index last) {
+        for (Index i = first; i < last; ++i) {
+          const Index begin = i * kPiece;
+          partial[static_cast<std::size_t>(i)] = kernels(T{}).sum_squares(x + begin, std::min(kPiece, n - begin));
+        }
       });
       for (const double sum : partial) squares += sum;
     });

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -9,7 +10,10 @@
 #include <tapehead/attention.h>
 #include <tapehead/detail/parallel.h>
 #include <tapehead/error.h>
+#include <tapehead/losses.h>
 #include <tapehead/ops.h>
+#include <tapehead/optim.h>
+#include <tapehead/random.h>
 #include <tapehead/runtime.h>
 
 using namespace tapehead;
@@ -84,6 +88,36 @@ std::vector<Tensor> compute() {
       id = i * i % 50;
     }
     keep(embedding(weight, ids), {weight});
+  }
+  for (const auto& f : std::vector<std::function<Tensor(const Tensor&)>>{
+           [](const Tensor& x) { return gelu(x, Gelu::tanh) + tanh(x) * sigmoid(x); },
+           [](const Tensor& x) {
+             return sum(permute(x, {1, 0}), 0) + mean(x, 1);
+           },
+           [](const Tensor& x) { return variance(x, 1) + logsumexp(x, 1); },
+           [](const Tensor& x) { return cumsum(x, 0); },
+           [](const Tensor& x) { return sort(x, 1).values; },
+           [](const Tensor& x) {
+             return einsum("ij,kj->ik", {x, slice(x, 0, {.stop = 90})});
+           },
+           [](const Tensor& x) { return rms_norm(x, ones({203})); },
+           [](const Tensor& x) { return cross_entropy(x, argmin(x, 1)); },
+           [](const Tensor& x) { return dropout(x, 0.3); },
+       }) {
+    manual_seed(5);
+    const Tensor x = leaf(waves({407, 203}, 13));
+    keep(f(x), {x});
+  }
+  {
+    manual_seed(6);
+    Tensor p = leaf(randn({211, 403}));
+    AdamW adam({{"p", p}}, {.lr = 0.1});
+    for (int step = 0; step < 3; ++step) {
+      sum(p * p * p).backward();
+      out.push_back(full({1}, clip_grad_norm(adam.parameters(), 0.5), DType::f64));
+      adam.step();
+    }
+    out.push_back(p.detach());
   }
   return out;
 }

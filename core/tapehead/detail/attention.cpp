@@ -18,7 +18,7 @@ void forward(const AttentionPlan& p, const Tensor& query, const Tensor& key, con
     for (Index task = first; task < last; ++task) {
       const Index n = task / p.query_blocks();
       const Operands<T> from = operands_of<T>(p, query, key, &value, n);
-      Block<T> block(p, n, task % p.query_blocks() * kQueryBlock);
+      Block<T> block(p, n, task % p.query_blocks() * p.query_block());
       T* rows = fresh<T>(stats) + 2 * (n * p.queries + block.begin);
       std::fill(rows, rows + 2 * block.rows, T{0});  // a sum of 0 marks a row that sees nothing
       score_rows<T>(p, from, block, [&](Index i, T* row, const RowView& view) {
@@ -52,7 +52,7 @@ void forward_weights(const AttentionPlan& p, const Tensor& query, const Tensor& 
     const FlushSubnormals flush;
     for (Index task = first; task < last; ++task) {
       const Index n = task / p.query_blocks();
-      Block<T> block(p, n, task % p.query_blocks() * kQueryBlock);
+      Block<T> block(p, n, task % p.query_blocks() * p.query_block());
       score_rows<T>(p, operands_of<T>(p, query, key, nullptr, n), block, [&](Index i, T* row, const RowView& view) {
         T stats[2];
         attention_rows<T>().exponentials(row + view.begin, stats, view.end - view.begin);
@@ -93,7 +93,7 @@ class BackwardPass {
     parallel_ranges(p_.matrices() / group, 2 * group * p_.cost() * p_.query_blocks(), [&](Index first, Index last) {
       const FlushSubnormals flush;
       for (Index n = first * group; n < last * group; ++n) {
-        for (Index b = 0; b < p_.query_blocks(); ++b) run_block(n, b * kQueryBlock);
+        for (Index b = 0; b < p_.query_blocks(); ++b) run_block(n, b * p_.query_block());
       }
     });
   }

@@ -13,7 +13,7 @@
 namespace tapehead::detail {
 
 inline constexpr const char* kAttention = "scaled_dot_product_attention";
-inline constexpr Index kQueryBlock = 64;  // queries whose scores are formed at once
+inline constexpr Index kQueryBlock = 64;  // queries whose scores are formed at once, at most
 
 // Sizes of one call, and where the matrices of each leading index lie in the three operands.
 struct AttentionPlan {
@@ -34,7 +34,9 @@ struct AttentionPlan {
   std::vector<std::array<Index, 3>> offsets;  // per batch index: matrices of query, key and value
 
   Index matrices() const { return leading.numel(); }
-  Index query_blocks() const { return (queries + kQueryBlock - 1) / kQueryBlock; }
+  // Of few queries two blocks, so that the first leaves out what a causal mask hides.
+  Index query_block() const { return queries > kQueryBlock || mask->allows_all() ? kQueryBlock : kQueryBlock / 2; }
+  Index query_blocks() const { return (queries + query_block() - 1) / query_block(); }
   Index group() const { return heads / kv_heads; }  // heads of the query that share a key
   Index output_stride() const { return heads * value_size; }
   Index random_blocks() const { return (keys + 3) / 4; }  // of a row of weights
@@ -42,7 +44,7 @@ struct AttentionPlan {
   Shape full(Index rows, Index width) const {
     return batch.inserted(batch.rank(), rows).inserted(batch.rank() + 1, width);
   }
-  Index cost() const { return std::min(queries, kQueryBlock) * keys * (size + value_size) / 32 + 256; }
+  Index cost() const { return std::min(queries, query_block()) * keys * (size + value_size) / 32 + 256; }
 };
 
 /// output [..., queries, heads * value size] and stats [matrices, queries, 2]: the largest score and the sum of

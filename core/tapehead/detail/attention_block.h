@@ -47,7 +47,7 @@ struct Block {
   Block(const AttentionPlan& p, Index matrix_number, Index first_query)
       : n(matrix_number),
         begin(first_query),
-        rows(std::min(kQueryBlock, p.queries - begin)),
+        rows(std::min(p.query_block(), p.queries - begin)),
         keys(p.mask->range(n, begin, begin + rows)) {
     if (keys.empty()) keys = {0, 0};
     query = empty({rows, p.size}, dtype_of<T>());

@@ -39,7 +39,7 @@ class BroadcastLoop {
   }
   const std::array<Index, N>& steps() const { return strides_[0]; }
 
-  /// Calls fn(offsets, out_offset, n) for pieces of rows that cover the result; chunks are cut by shape alone.
+  /// Calls fn(offsets, out_offset, n) for pieces of rows that cover the result, as parallel_ranges() cuts them.
   template <class F>
   void run(Index cost, F&& fn) const {
     const Index n = row_length();

@@ -2,6 +2,7 @@
 #include <tapehead/detail/gemm.h>
 
 #include <algorithm>
+#include <limits>
 
 #include <tapehead/detail/blas.h>
 #include <tapehead/detail/gemm_kernels.h>
@@ -53,20 +54,44 @@ GemmTask<T> tile_of(GemmTask<T> task, Index i, Index rows, Index j, Index column
   return task;
 }
 
-// Tiles of at least a million multiply-adds (about 15 microseconds; packing an element of b counts as eight), in
-// columns first, since each tile packs its own part of b, and for any number of threads the same.
+struct TileSize {
+  Index rows, columns;
+};
+
+// The tiles that this many threads finish soonest. Any tiles give the same bits, so that the number of threads may
+// decide. Packing an element of b costs about eight multiply-adds and is done anew for every tile below another. An
+// eighth of a tile stands for threads that end apart.
+template <class T>
+TileSize tile_size(const GemmTask<T>& task, Index threads) {
+  constexpr Index kCall = 1 << 16;  // multiply-adds in the time that a tile costs whatever its size
+  TileSize best{task.m, task.n};
+  if (threads == 1 || task.m * task.n * task.k < 8 * kCall) return best;
+  Index least = std::numeric_limits<Index>::max();
+  const Index most = 4 * threads;
+  const Index widest = task.m >= 128 * threads ? 1 : std::min(most, (task.n + 47) / 48);
+  for (Index across = 1; across <= widest; ++across) {
+    const Index columns = ((task.n + across - 1) / across + 47) / 48 * 48;
+    for (Index down = 1; across * down <= most && down <= (task.m + 7) / 8; ++down) {
+      const Index rows = ((task.m + down - 1) / down + 7) / 8 * 8;
+      const Index tiles = ((task.m + rows - 1) / rows) * ((task.n + columns - 1) / columns);
+      const Index tile = (rows + 8) * columns * task.k + kCall;
+      const Index cost = (tiles + threads - 1) / threads * tile + tile / 8;
+      if (cost < least) {
+        least = cost;
+        best = {rows, columns};
+      }
+    }
+  }
+  return best;
+}
+
 template <class T>
 void run_tiles(const GemmTask<T>& task) {
-  const Index work = (task.m + 8) * task.n * task.k;
-  const Index wanted = std::clamp<Index>(work >> 20, 1, std::clamp<Index>(work >> 25, 16, 64));
-  const Index across = std::clamp<Index>(task.n / 96, 1, wanted);
-  const Index columns = ((task.n + across - 1) / across + 47) / 48 * 48;
-  const Index down = std::clamp<Index>((wanted + across - 1) / across, 1, std::max<Index>(1, task.m / 128));
-  const Index rows = ((task.m + down - 1) / down + 7) / 8 * 8;
-  const Index tiles_across = (task.n + columns - 1) / std::max<Index>(1, columns);
-  const Index tiles_down = (task.m + rows - 1) / std::max<Index>(1, rows);
-  parallel_for(tiles_across * tiles_down, [&](Index tile) {
-    run_here(tile_of(task, tile / tiles_across * rows, rows, tile % tiles_across * columns, columns));
+  if (task.m == 0 || task.n == 0) return;
+  const auto [rows, columns] = tile_size(task, num_threads());
+  const Index across = (task.n + columns - 1) / columns, down = (task.m + rows - 1) / rows;
+  parallel_for(across * down, [&, rows = rows, columns = columns](Index tile) {
+    run_here(tile_of(task, tile / across * rows, rows, tile % across * columns, columns));
   });
 }
 

@@ -10,7 +10,6 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include <tapehead/detail/gemm_kernels.h>
 #include <tapehead/detail/kernel_pair.h>
@@ -25,9 +24,8 @@ struct GemmKernels {
 namespace detail {
 // Sizes that hold for every instruction set. Columns are multiples of three vectors of any length.
 inline constexpr Index kGemmColumns = 240;  // of b packed at once: half a megabyte, with kGemmDepth rows
-inline constexpr Index kGemmRows = 64;      // of a transposed, packed at once
-inline constexpr Index kNear = 32768;       // bytes of a transposed up to which it is read where it lies
-inline constexpr Index kFewRows = 16;       // up to here b is used up panel by panel, and not packed where it lies well
+inline constexpr Index kFewRows = 16;       // up to here b is used up panel by panel
+inline constexpr Index kInPlaceRows = 512;  // up to here b is not packed where its rows lie well
 
 template <class T>
 Index block_columns(Index m, Index n) {
@@ -264,7 +262,7 @@ class Product {
       const Index j = begin_ + first;
       if (b.transposed) {
         pack_transposed(b.data + j * b.stride + from_, b.stride, depth_, columns, width, to);
-      } else if (task_.m <= detail::kFewRows && columns == width) {
+      } else if (columns == width && task_.m <= detail::kInPlaceRows) {
         panel.data = b.data + from_ * b.stride + j;
         panel.step = b.stride;
       } else {
@@ -281,24 +279,11 @@ class Product {
     const Index whole = task_.m / kRows * kRows;
     if (!a.transposed) {
       for (Index i = 0; i < whole; i += kRows) meet<true>(i, kRows, kRows, a.data + i * a.stride + from_, a.stride);
-    } else if (depth_ * a.stride * static_cast<Index>(sizeof(T)) <= detail::kNear) {
+    } else {
       const T* from = a.data + from_ * a.stride;
       for (Index i = 0; i < whole; i += kRows) meet<false>(i, kRows, kRows, from + i, a.stride);
-    } else {
-      for (Index i = 0; i < whole; i += detail::kGemmRows) packed_rows(i, std::min(whole, i + detail::kGemmRows));
     }
     if (whole < task_.m) last_rows(whole);
-  }
-
-  void packed_rows(Index begin, Index end) {
-    const MatrixView<T>& a = task_.a;
-    for (Index p = 0; p < depth_; ++p) {
-      const T* from = a.data + (from_ + p) * a.stride;
-      for (Index r = begin; r < end; r += kRows) {
-        std::memcpy(free_ + (r - begin) * depth_ + p * kRows, from + r, sizeof(T) * kRows);
-      }
-    }
-    for (Index r = begin; r < end; r += kRows) meet<false>(r, kRows, kRows, free_ + (r - begin) * depth_, kRows);
   }
 
   void last_rows(Index i) {
@@ -380,7 +365,7 @@ template <class T>
 Index gemm_scratch(const GemmTask<T>& task) {
   const Index widest = 64 / sizeof(T);  // the last vector of a block is whole
   const Index columns = (std::min(task.n, block_columns<T>(task.m, task.n)) + widest - 1) / widest * widest;
-  return std::min(task.k, kGemmDepth<T>) * (columns + std::min(task.m + 8, kGemmRows));
+  return std::min(task.k, kGemmDepth<T>) * (columns + 8);
 }
 
 template <class T>

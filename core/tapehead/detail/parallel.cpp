@@ -8,6 +8,7 @@
 #include <exception>
 #include <fstream>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,23 +49,34 @@ int initial_threads() {
   return usable_processors();
 }
 
+// The chunks that one thread begins with: neighbours, and the same ones in every job of as many chunks, so that it
+// finds what it wrote before in its own cache.
+struct alignas(64) Share {
+  std::atomic<Index> next;
+  Index end;
+};
+
 struct Job {
   detail::ChunkFunction function;
   void* context;
-  Index chunks;
-  std::atomic<Index> next{0};
+  std::span<Share> shares;
   std::atomic<int> helpers{0};  // workers that joined and have not left
+  std::atomic<bool> failed{false};
   std::exception_ptr error;
   std::mutex error_mutex;
 
-  void work() {
-    for (Index chunk; (chunk = next.fetch_add(1, std::memory_order_relaxed)) < chunks;) {
-      try {
-        function(context, chunk);
-      } catch (...) {
-        const std::lock_guard lock(error_mutex);
-        if (!error) error = std::current_exception();
-        next.store(chunks, std::memory_order_relaxed);
+  // First the thread's own share, then what is left of the others'.
+  void work(std::size_t thread) {
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      Share& share = shares[(thread + i) % shares.size()];
+      for (Index chunk; !failed && (chunk = share.next.fetch_add(1, std::memory_order_relaxed)) < share.end;) {
+        try {
+          function(context, chunk);
+        } catch (...) {
+          const std::lock_guard lock(error_mutex);
+          if (!error) error = std::current_exception();
+          failed = true;
+        }
       }
     }
   }
@@ -126,11 +138,13 @@ class Pool {
   void start() {
     const std::lock_guard one(resize_mutex_);
     if (started_.load()) return;
-    for (int i = 1; i < threads(); ++i) workers_.emplace_back([this] { serve(); });
+    for (int i = 1; i < threads(); ++i) {
+      workers_.emplace_back([this, i] { serve(static_cast<std::size_t>(i)); });
+    }
     started_.store(true, std::memory_order_release);
   }
 
-  void serve() {
+  void serve(std::size_t thread) {
     inside = true;
     detail::blas_prepare_thread();
     std::uint64_t seen = 0;
@@ -145,7 +159,7 @@ class Pool {
         if (job != nullptr) job->helpers.fetch_add(1, std::memory_order_relaxed);
       }
       if (job == nullptr) continue;
-      job->work();
+      job->work(thread);
       job->helpers.fetch_sub(1, std::memory_order_release);
     }
   }
@@ -195,16 +209,26 @@ void set_num_threads(int threads) {
 namespace detail {
 
 void run_chunks(Index chunks, ChunkFunction function, void* context) {
+  const auto alone = [&] {
+    for (Index chunk = 0; chunk < chunks; ++chunk) function(context, chunk);
+  };
+  const Index threads = num_threads();
+  if (inside || threads == 1) return alone();
+  thread_local std::vector<Share> shares;
+  if (shares.size() != static_cast<std::size_t>(threads))
+    shares = std::vector<Share>(static_cast<std::size_t>(threads));
+  for (Index i = 0; i < threads; ++i) {
+    Share& share = shares[static_cast<std::size_t>(i)];
+    share.next.store(chunks * i / threads, std::memory_order_relaxed);
+    share.end = chunks * (i + 1) / threads;
+  }
   Job job;
   job.function = function;
   job.context = context;
-  job.chunks = chunks;
-  if (inside || num_threads() == 1 || !pool().submit(job)) {
-    for (Index chunk = 0; chunk < chunks; ++chunk) function(context, chunk);
-    return;
-  }
+  job.shares = shares;
+  if (!pool().submit(job)) return alone();
   inside = true;
-  job.work();
+  job.work(0);
   inside = false;
   pool().finish(job);
   if (job.error) std::rethrow_exception(job.error);

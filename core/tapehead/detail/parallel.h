@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// One pool for the process. Chunks are cut by the caller from shapes alone, so that the thread count never
-// changes a result. The caller works too and never waits for a worker that has not started.
+// One pool for the process. The caller works too and never waits for a worker that has not started. Whatever adds up is
+// cut by shapes alone, so that the number of threads never changes a result; it may decide how independent items are
+// cut.
 #pragma once
 
 #include <algorithm>
@@ -31,18 +32,16 @@ void parallel_for(Index chunks, F&& fn) {
 /// Work below this many simple operations on elements is not worth waking a thread (about 20 microseconds).
 inline constexpr Index kGrain = 32768;
 
-/// Items per chunk when each item costs `cost` simple operations: at least kGrain of work, at most 64 chunks.
-inline Index chunk_size(Index items, Index cost) {
-  const Index by_work = std::max<Index>(1, kGrain / std::max<Index>(1, cost));
-  const Index size = std::max(by_work, (items + 63) / 64);
-  return cost < 16 ? (size + 15) / 16 * 16 : size;  // cheap items are elements: keep vectors whole
-}
-
-/// Cuts [0, items) into chunk_size() pieces and calls fn(begin, end) for each.
+/// Calls fn(begin, end) for pieces that cover [0, items), each item at `cost` simple operations. The number of threads
+/// decides where pieces end, so that the bits of an item must not depend on its piece.
 template <class F>
 void parallel_ranges(Index items, Index cost, F&& fn) {
-  const Index size = chunk_size(items, cost);
-  parallel_for((items + size - 1) / size, [&](Index chunk) { fn(chunk * size, std::min(items, (chunk + 1) * size)); });
+  const Index work = items * cost, threads = num_threads();
+  const Index pieces = threads == 1 || work <= kGrain ? 1 : std::min(4 * threads, work / (kGrain / 4));
+  Index size = (items + pieces - 1) / pieces;
+  if (cost < 16) size = (size + 15) / 16 * 16;  // cheap items are elements: keep vectors whole
+  parallel_for(size == 0 ? 0 : (items + size - 1) / size,
+               [&](Index piece) { fn(piece * size, std::min(items, (piece + 1) * size)); });
 }
 
 }  // namespace tapehead::detail
