@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -77,6 +78,7 @@ struct Settings {
   std::string preset = "cpu";
   std::string save = "char_lm.safetensors";
   std::string prompt;  // the text's first character unless given
+  std::string stop;
   Index seed = 1337;
   Index steps = -1;  // the preset's
   Index threads = num_threads();
@@ -262,10 +264,13 @@ void print_sample(const GPT& model, const Corpus& corpus, const Settings& settin
   Generator stream = stream_at(settings.seed, kSampleStream);
   GenerateOptions options{.max_tokens = settings.sample,
                           .sampling = {.temperature = settings.temperature, .top_k = 200, .generator = &stream}};
+  const auto text_of = [&](Index token) { return corpus.tokenizer.token(token); };
+  std::function<bool(Index)> goes_on;
+  if (!settings.stop.empty()) goes_on = stop_at({settings.stop}, text_of);
   options.on_token = [&](Index token) {
-    fmt::print("{}", corpus.tokenizer.token(token));
+    fmt::print("{}", text_of(token));
     std::fflush(stdout);
-    return true;
+    return goes_on == nullptr || goes_on(token);
   };
   fmt::print("\n--- {} characters after the prompt, temperature {}\n{}", settings.sample, settings.temperature,
              settings.prompt);
@@ -316,6 +321,7 @@ std::optional<int> read_settings(int argc, char** argv, Settings& settings) {
   app.add_option("--prompt", settings.prompt, "What the sample begins with; the text's first character unless given")
       ->type_name("TEXT");
   examples::add_number(app, "--sample", settings.sample, 0, 1'000'000, "Characters to write after training");
+  app.add_option("--stop", settings.stop, "The sample ends with this text where it comes up")->type_name("TEXT");
   app.add_option("--temperature", settings.temperature, "Of the sample; 0: always the most likely character")
       ->check(CLI::Range(0.0, 1000.0))
       ->capture_default_str();

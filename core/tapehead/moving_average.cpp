@@ -51,6 +51,11 @@ void MovingAverage::update() {
   }
 }
 
+void MovingAverage::load_averages(const std::vector<NamedTensor>& averages) {
+  check("MovingAverage.load_averages");
+  write_by_name("MovingAverage.load_averages", averages_, averages);
+}
+
 void MovingAverage::swap() noexcept {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const auto bytes = static_cast<std::size_t>(averages_[i].tensor.numel()) * size_of(averages_[i].tensor.dtype());

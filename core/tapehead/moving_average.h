@@ -31,6 +31,9 @@ class MovingAverage {
   /// The averages under the parameters' names, to save or to load into another model. While AveragedWeights lives,
   /// they hold the parameters' own values.
   const std::vector<NamedTensor>& averages() const { return averages_; }
+  /// Takes averages() that were saved, by name. Throws StateError with a table of names, shapes and types that differ,
+  /// and while AveragedWeights lives; then nothing has changed.
+  void load_averages(const std::vector<NamedTensor>& averages);
 
  private:
   friend class AveragedWeights;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -97,6 +98,17 @@ Index sample_token(const Tensor& logits, const SamplingOptions& options, const s
   Generator& generator = options.generator != nullptr ? *options.generator : default_generator();
   const auto drawn = std::upper_bound(weights.begin(), last, generator.uniform() * *last);
   return static_cast<Index>(order[static_cast<std::size_t>(drawn - weights.begin())]);
+}
+
+std::function<bool(Index)> stop_at(std::vector<std::string> texts, std::function<std::string(Index)> text_of) {
+  if (std::ranges::find(texts, "") != texts.end()) throw ValueError("stop_at: a text to stop at is empty");
+  return [texts = std::move(texts), text_of = std::move(text_of), written = std::string()](Index token) mutable {
+    const std::size_t before = written.size();
+    written += text_of(token);
+    return std::ranges::none_of(texts, [&](const std::string& text) {
+      return written.find(text, before - std::min(before, text.size() - 1)) != std::string::npos;
+    });
+  };
 }
 
 std::vector<Index> generate(const GPT& model, const std::vector<Index>& prompt, const GenerateOptions& options) {

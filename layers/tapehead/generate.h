@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include <tapehead/gpt.h>
@@ -29,6 +30,11 @@ struct GenerateOptions {
   std::vector<std::vector<Index>> stop = {};      ///< generation ends after any of these sequences of tokens
   std::function<bool(Index)> on_token = nullptr;  ///< sees each token as it comes; false ends generation
 };
+
+/// An on_token that ends generation once one of the texts has been written, wherever tokens cut it. `text_of` gives the
+/// text of a token, as a tokenizer's token() does. It remembers what it saw: take a new one for each text. Throws
+/// ValueError for an empty text, which every text holds.
+std::function<bool(Index)> stop_at(std::vector<std::string> texts, std::function<std::string(Index)> text_of);
 
 /// The prompt's tokens and what the model makes of them. Computes each position once, with a cache; when the context is
 /// full, generation goes on from its last half. A prompt longer than the context counts by its end. Throws ValueError

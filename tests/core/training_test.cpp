@@ -154,6 +154,15 @@ TEST_CASE("MovingAverage follows PyTorch's average, and models go there and back
     CHECK(std::abs(average.averages()[0].tensor.at({1}) + 1.85975) <= tolerance);
     CHECK(w.requires_grad());
     CHECK_FALSE(average.averages()[0].tensor.requires_grad());
+
+    MovingAverage other({{"w", leaf(tensor({5, 6}, dtype))}}, 0.9);
+    other.load_averages(average.averages());
+    CHECK(std::abs(other.averages()[0].tensor.at({0}) - 1.2805) <= tolerance);
+    CHECK_THROWS_WITH_AS(other.load_averages({{"v", zeros({2}, dtype)}}), doctest::Contains("missing      w [2]"),
+                         StateError);
+    CHECK(std::abs(other.averages()[0].tensor.at({0}) - 1.2805) <= tolerance);
+    const AveragedWeights averaged(other);
+    CHECK_THROWS_WITH_AS(other.load_averages({}), doctest::Contains("hold their averages"), StateError);
   }
 }
 

@@ -35,6 +35,11 @@ TEST_CASE("char_lm: learns a text, writes it, and its last lines are for scripts
   REQUIRE(at != std::string::npos);
   CHECK(std::stod(last.substr(at + 18)) < 0.5);
   CHECK(last.size() == at + 18 + 7);
+
+  const ProgramResult again =
+      run_program(program(folder, "--resume --sample 60 --temperature 0 --prompt one --stop seven"));
+  CAPTURE(again.output);
+  CHECK(contains(again.output, "one two three four\nfive six seven\n---"));
 }
 
 TEST_CASE("char_lm: a run that was stopped goes on with the same bits, on any number of threads") {

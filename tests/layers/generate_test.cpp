@@ -121,6 +121,37 @@ TEST_CASE("generate: seeds, stop sequences and streaming") {
   CHECK(generate(gpt, {1}, options).size() == 2);
 }
 
+TEST_CASE("stop_at: a text ends generation wherever tokens cut it") {
+  const std::vector<std::string> tokens{"a", "ab", "b\n", "\n", "b\n\nx"};
+  const auto text_of = [&](Index token) { return tokens[static_cast<std::size_t>(token)]; };
+  // How many tokens are written before it stops.
+  const auto written = [&](const std::vector<std::string>& texts, const std::vector<Index>& sequence) {
+    const auto goes_on = stop_at(texts, text_of);
+    Index count = 1;
+    for (const Index token : sequence) {
+      if (!goes_on(token)) return count;
+      ++count;
+    }
+    return Index{0};
+  };
+  CHECK(written({"\n\n"}, {0, 2, 3, 0}) == 3);
+  CHECK(written({"\n\n"}, {0, 2, 0, 3, 3}) == 5);
+  CHECK(written({"\n\n"}, {0, 4, 0}) == 2);
+  CHECK(written({"\n\n"}, {3, 0, 3, 0}) == 0);
+  CHECK(written({"zz", "aab"}, {0, 1, 1}) == 2);
+  CHECK(written({}, {0, 1}) == 0);
+  CHECK_THROWS_AS(stop_at({"a", ""}, text_of), ValueError);
+
+  const GPT gpt = model();
+  const auto digit = [](Index token) { return std::to_string(token); };
+  const std::vector<Index> all = generate(gpt, {1}, {.max_tokens = 12, .sampling = {.temperature = 0}});
+  const std::string stop = digit(all[3]) + digit(all[4]);
+  const std::vector<Index> stopped =
+      generate(gpt, {1}, {.max_tokens = 12, .sampling = {.temperature = 0}, .on_token = stop_at({stop}, digit)});
+  CHECK(stopped.size() <= 5);
+  CHECK(digit(stopped[stopped.size() - 2]) + digit(stopped.back()) == stop);
+}
+
 TEST_CASE("generate: an empty prompt and dropout are errors") {
   GPT gpt({.vocabulary = 5, .context = 4, .layers = 1, .heads = 1, .width = 4, .dropout = 0.1});
   CHECK_THROWS_AS(generate(gpt, {}), ValueError);
