@@ -3,7 +3,8 @@
 # Installs what is missing, builds everything, runs every test. The last line is "N passed, N failed".
 # usage: sh tests/run.sh [--sanitize] [--full]
 #   --sanitize: with AddressSanitizer and UBSan, in build-sanitize/
-#   --full: 100,000 random programs in place of 2,000, and the planted faults; takes a good part of an hour
+#   --full: tests in their long form (100,000 random programs in place of 2,000, ...) and the planted faults; takes a
+#   good part of an hour
 set -eu
 cd "$(dirname "$0")/.."
 . examples/setup.sh
@@ -14,7 +15,7 @@ for option in "$@"; do
     --sanitize) folder=build-sanitize ;;
     --full)
       configuration=Full
-      export TAPEHEAD_PROGRAMS=100000
+      export TAPEHEAD_FULL=1
       ;;
     *)
       sed -n 's/^# usage: /usage: /p' tests/run.sh >&2

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <thread>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -15,6 +16,8 @@
 #include <tapehead/optim.h>
 #include <tapehead/random.h>
 #include <tapehead/runtime.h>
+
+#include "full.h"
 
 using namespace tapehead;
 
@@ -204,6 +207,52 @@ TEST_CASE("threads of the user may all start parallel work") {
   }
   for (std::thread& user : users) user.join();
   CHECK(done == 4 * 200 * 16);
+}
+
+TEST_CASE("independent models train in threads with the bits of one after another") {
+  const auto train = [](int model) {
+    const auto values = [&](Index rows, Index columns, double phase) { return 0.3 * waves({rows, columns}, phase); };
+    Tensor w1 = values(24, 16, model).requires_grad_(), w2 = values(16, 24, model + 0.5).requires_grad_();
+    const Tensor x = values(32, 16, model + 0.25);
+    Adam adam({{"w1", w1}, {"w2", w2}}, {.lr = 0.01});
+    for (int step = 0; step < (full_run() ? 200 : 20); ++step) {
+      mse_loss(softmax(linear(tanh(linear(x, w1)), w2)), x * x).backward();
+      adam.step();
+    }
+    return std::pair(w1.detach(), w2.detach());
+  };
+  std::vector<std::pair<Tensor, Tensor>> together(4);
+  std::vector<std::thread> threads;
+  for (int model = 0; model < 4; ++model) {
+    threads.emplace_back([&, model] { together[static_cast<std::size_t>(model)] = train(model); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int model = 0; model < 4; ++model) {
+    const auto alone = train(model);
+    CHECK(same_bits(together[static_cast<std::size_t>(model)].first, alone.first));
+    CHECK(same_bits(together[static_cast<std::size_t>(model)].second, alone.second));
+  }
+}
+
+TEST_CASE("eight threads read one model") {
+  const Tensor w1 = waves({64, 96}, 0).requires_grad_(), w2 = waves({96, 64}, 1).requires_grad_();
+  const auto answer = [&](int reader) {
+    const NoGrad off;
+    return softmax(linear(gelu(linear(waves({200, 96}, reader), w1)), w2));
+  };
+  std::vector<Tensor> together(8);
+  std::vector<std::thread> readers;
+  for (int reader = 0; reader < 8; ++reader) {
+    readers.emplace_back([&, reader] {
+      for (int round = 0; round < (full_run() ? 200 : 20); ++round) {
+        together[static_cast<std::size_t>(reader)] = answer(reader);
+      }
+    });
+  }
+  for (std::thread& reader : readers) reader.join();
+  for (int reader = 0; reader < 8; ++reader) {
+    CHECK(same_bits(together[static_cast<std::size_t>(reader)], answer(reader)));
+  }
 }
 
 TEST_CASE("a thread count below one is refused") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Random programs of operations of the table: their gradient against differences along three directions.
-// TAPEHEAD_PROGRAMS says how many (2000), TAPEHEAD_PROGRAMS_SEED which (1). What fails is shrunk and printed as code.
+// TAPEHEAD_PROGRAMS says how many (2000, in a full run 100,000), TAPEHEAD_PROGRAMS_SEED which (1). What fails is shrunk
+// and printed as code.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include <tapehead/ops.h>
 
 #include "core/op_table.h"
+#include "full.h"
 
 using namespace tapehead;
 using namespace op_table;
@@ -261,7 +263,8 @@ Generator generator_of(std::uint64_t seed, std::uint64_t number) { return Genera
 
 TEST_CASE("random programs: gradients against differences") {
   const std::vector<Call> calls = calls_of(entries());
-  const std::uint64_t count = setting("TAPEHEAD_PROGRAMS", 2000), seed = setting("TAPEHEAD_PROGRAMS_SEED", 1);
+  const std::uint64_t count = setting("TAPEHEAD_PROGRAMS", full_run() ? 100000 : 2000),
+                      seed = setting("TAPEHEAD_PROGRAMS_SEED", 1);
   std::uint64_t steps = 0, undecided = 0;
   std::set<std::string> used;
   for (std::uint64_t number = 0; number < count; ++number) {

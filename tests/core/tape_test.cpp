@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <functional>
-#include <thread>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -375,34 +374,4 @@ TEST_CASE("gradients pass between f32 and f64") {
   CHECK(x.grad().dtype() == DType::f32);
   CHECK(x.grad().at({1}) == 4);
   CHECK(w.grad().at({1}) == 2);
-}
-
-TEST_CASE("independent models train in threads with the bits of one after another") {
-  const auto train = [](int model) {
-    const auto values = [&](Index rows, Index columns, double phase) {
-      Tensor out = empty({rows, columns});
-      double i = phase;
-      for (float& value : out.write<float>()) value = static_cast<float>(0.3 * std::sin(i += 1.7));
-      return out;
-    };
-    const Tensor w1 = leaf(values(24, 16, model));
-    const Tensor w2 = leaf(values(16, 24, model + 0.5));
-    const Tensor x = values(32, 16, model + 0.25);
-    Adam adam({{"w1", w1}, {"w2", w2}}, {.lr = 0.01});
-    for (int step = 0; step < 20; ++step) {
-      const Tensor y = softmax(linear(tanh(linear(x, w1)), w2));
-      mse_loss(y, x * x).backward();
-      adam.step();
-    }
-    std::vector<float> out(w1.read<float>().begin(), w1.read<float>().end());
-    out.insert(out.end(), w2.read<float>().begin(), w2.read<float>().end());
-    return out;
-  };
-  std::vector<std::vector<float>> together(4);
-  std::vector<std::thread> threads;
-  for (int model = 0; model < 4; ++model) {
-    threads.emplace_back([&, model] { together[static_cast<std::size_t>(model)] = train(model); });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (int model = 0; model < 4; ++model) CHECK(together[static_cast<std::size_t>(model)] == train(model));
 }

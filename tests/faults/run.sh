@@ -24,6 +24,7 @@ build() { cmake --build "$folder/build" --target core_test --parallel "$(getconf
 # slow and shows nothing that others do not.
 table='first derivatives*,second derivatives*,each input alone*'
 slow='*16,384*,a million operations*'
+unset TAPEHEAD_FULL
 run() { TAPEHEAD_PROGRAMS=200 timeout 300 "$folder/build/tests/core_test" --abort-after=1 "$@" >"$folder/log" 2>&1; }
 holds() { run --test-case="$table" && run --test-case-exclude="$table,$slow"; }
 { build && holds; } || { tail -n 30 "$folder/log" >&2; echo "the tests fail without a fault" >&2; exit 1; }

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <vector>
 
+#include "full.h"
+
 using namespace tapehead;
 
 namespace {
@@ -57,7 +59,7 @@ std::uint64_t train(std::uint64_t seed) {
   Model model;
   AdamW optimizer(model.parameters(), {.lr = 1e-2, .weight_decay = 1e-2});
   Digest digest;
-  for (int step = 0; step < 50; ++step) {
+  for (int step = 0; step < (full_run() ? 200 : 50); ++step) {
     const Tensor ids = randint(0, kTokens, {kBatch, kTime + 1});
     const Tensor loss = cross_entropy(model(slice(ids, 1, {.stop = kTime})), slice(ids, 1, {.start = 1}));
     loss.backward();
@@ -71,13 +73,13 @@ std::uint64_t train(std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("training with dropout: one digest for three runs each on one and two threads") {
+TEST_CASE("training with dropout: one digest for several runs on each number of threads") {
   const int before = num_threads();
   const std::uint64_t other = train(2);
   std::vector<std::uint64_t> digests;
-  for (const int threads : {1, 2}) {
+  for (const int threads : full_run() ? std::vector{1, 2, 4} : std::vector{1, 2}) {
     set_num_threads(threads);
-    for (int run = 0; run < 3; ++run) digests.push_back(train(1));
+    for (int run = 0; run < (full_run() ? 20 : 3); ++run) digests.push_back(train(1));
   }
   set_num_threads(before);
   for (const std::uint64_t digest : digests) CHECK(digest == digests[0]);
