@@ -68,8 +68,7 @@ TileSize tile_size(const GemmTask<T>& task, Index threads) {
   if (threads == 1 || task.m * task.n * task.k < 8 * kCall) return best;
   Index least = std::numeric_limits<Index>::max();
   const Index most = 4 * threads;
-  const Index widest = task.m >= 128 * threads ? 1 : std::min(most, (task.n + 47) / 48);
-  for (Index across = 1; across <= widest; ++across) {
+  for (Index across = 1; across <= std::min(most, (task.n + 47) / 48); ++across) {
     const Index columns = ((task.n + across - 1) / across + 47) / 48 * 48;
     for (Index down = 1; across * down <= most && down <= (task.m + 7) / 8; ++down) {
       const Index rows = ((task.m + down - 1) / down + 7) / 8 * 8;

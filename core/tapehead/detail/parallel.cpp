@@ -215,12 +215,12 @@ void run_chunks(Index chunks, ChunkFunction function, void* context) {
   const Index threads = num_threads();
   if (inside || threads == 1) return alone();
   thread_local std::vector<Share> shares;
-  if (shares.size() != static_cast<std::size_t>(threads))
-    shares = std::vector<Share>(static_cast<std::size_t>(threads));
-  for (Index i = 0; i < threads; ++i) {
-    Share& share = shares[static_cast<std::size_t>(i)];
-    share.next.store(chunks * i / threads, std::memory_order_relaxed);
-    share.end = chunks * (i + 1) / threads;
+  const auto count = static_cast<std::size_t>(threads);
+  if (shares.size() != count) shares = std::vector<Share>(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto from = static_cast<Index>(i);
+    shares[i].next.store(chunks * from / threads, std::memory_order_relaxed);
+    shares[i].end = chunks * (from + 1) / threads;
   }
   Job job;
   job.function = function;
