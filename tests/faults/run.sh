@@ -15,8 +15,9 @@ list=$folder/whole/tests/faults/faults.txt
 # whole one at hand when it is put back.
 cache=
 if command -v ccache >/dev/null; then cache=-DCMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
-cmake -S "$folder/tree" -B "$folder/build" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_COMPILE_WARNING_AS_ERROR=OFF $cache \
-  "-DCMAKE_CXX_FLAGS=-O1 -g0 -DHWY_COMPILE_ONLY_STATIC" >"$folder/log" 2>&1 || { cat "$folder/log" >&2; exit 1; }
+cmake -S "$folder/tree" -B "$folder/build" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 \
+  -DCMAKE_CXX_FLAGS=-DHWY_COMPILE_ONLY_STATIC -DCMAKE_COMPILE_WARNING_AS_ERROR=OFF $cache \
+  >"$folder/log" 2>&1 || { cat "$folder/log" >&2; exit 1; }
 
 build() { cmake --build "$folder/build" --target core_test --parallel "$(getconf _NPROCESSORS_ONLN)" >"$folder/log" 2>&1; }
 
