@@ -31,6 +31,7 @@
 #include "common/training.h"
 
 using namespace tapehead;
+using examples::accuracy;
 using examples::count_equal;
 using examples::count_equal_rows;
 using examples::with_commas;
@@ -107,10 +108,7 @@ examples::Training train(GPT& model, std::span<const Index> problems, const Sett
     clip_grad_norm(optimizer.parameters(), kMaxNorm);
     optimizer.set_lr(rate(progress.steps_done()));
     optimizer.step();
-    progress.step(loss.item(), [&] {
-      return static_cast<double>(count_equal(argmax(logits), batch.answers)) /
-             static_cast<double>(batch.answers.numel());
-    });
+    progress.step(loss.item(), [&] { return accuracy(logits, batch.answers); });
   }
   return {progress.steps_done(), progress.seconds(), interrupt.requested()};
 }

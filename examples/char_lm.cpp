@@ -5,7 +5,7 @@
 //                  2,000 steps, AdamW 1e-3 to 1e-4 with 100 steps of warm-up. On tiny shakespeare the published loss is
 //                  1.88 over twenty sampled batches; `char_lm --data tinyshakespeare.txt --seed S` ends with 1.8912,
 //                  1.9092, 1.9047 and 1.9105 over the whole validation split for seeds 1337, 1, 2 and 3. A run takes
-//                  57 to 66 s on two cores of an AMD EPYC (Zen 4), where PyTorch 2.15 takes 97 s.
+//                  57 to 66 s on two cores of an AMD EPYC (Zen 4).
 //   --preset tiny  a model that trains in seconds.
 //
 // The last tenth of the text is for validation. Everything needed to go on is saved in one file at each evaluation:

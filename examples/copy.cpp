@@ -25,7 +25,7 @@
 #include "common/training.h"
 
 using namespace tapehead;
-using examples::count_equal;
+using examples::accuracy;
 using examples::with_commas;
 
 namespace {
@@ -75,9 +75,7 @@ examples::Training train(Copier& model, const examples::TrainingSettings& settin
     loss.backward();
     optimizer.set_lr(rate(progress.steps_done()));
     optimizer.step();
-    progress.step(loss.item(), [&] {
-      return static_cast<double>(count_equal(argmax(logits), targets)) / static_cast<double>(targets.numel());
-    });
+    progress.step(loss.item(), [&] { return accuracy(logits, targets); });
   }
   return {progress.steps_done(), progress.seconds(), interrupt.requested()};
 }

@@ -34,6 +34,7 @@
 #include "common/training.h"
 
 using namespace tapehead;
+using examples::accuracy;
 using examples::count_equal;
 using examples::with_commas;
 
@@ -104,10 +105,7 @@ examples::Training train(GPT& model, const examples::TrainingSettings& settings)
     clip_grad_norm(optimizer.parameters(), kMaxNorm);
     optimizer.set_lr(rate(progress.steps_done()));
     optimizer.step();
-    progress.step(loss.item(), [&] {
-      return static_cast<double>(count_equal(argmax(logits), batch.answers)) /
-             static_cast<double>(batch.answers.numel());
-    });
+    progress.step(loss.item(), [&] { return accuracy(logits, batch.answers); });
   }
   return {progress.steps_done(), progress.seconds(), interrupt.requested()};
 }

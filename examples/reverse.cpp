@@ -26,6 +26,7 @@
 #include "common/training.h"
 
 using namespace tapehead;
+using examples::accuracy;
 using examples::count_equal;
 using examples::kTestStream;
 using examples::kTrainingStream;
@@ -90,9 +91,7 @@ Training train(Reverser& model, const Settings& settings, const examples::Termin
     loss.backward();
     optimizer.set_lr(rate(progress.steps_done()));
     optimizer.step();
-    progress.step(loss.item(), [&] {
-      return static_cast<double>(count_equal(argmax(logits), targets)) / static_cast<double>(targets.numel());
-    });
+    progress.step(loss.item(), [&] { return accuracy(logits, targets); });
   }
   model.attention.need_weights = true;
   return {progress.steps_done(), progress.seconds(), interrupt.requested()};

@@ -26,7 +26,7 @@
 #include "common/training.h"
 
 using namespace tapehead;
-using examples::count_equal;
+using examples::accuracy;
 using examples::with_commas;
 
 namespace {
@@ -75,9 +75,7 @@ examples::Training train(GPT& model, const examples::TrainingSettings& settings)
     loss.backward();
     clip_grad_norm(optimizer.parameters(), kMaxNorm);
     optimizer.step();
-    progress.step(loss.item(), [&] {
-      return static_cast<double>(count_equal(argmax(logits), answers)) / static_cast<double>(answers.numel());
-    });
+    progress.step(loss.item(), [&] { return accuracy(logits, answers); });
   }
   return {progress.steps_done(), progress.seconds(), interrupt.requested()};
 }

@@ -69,8 +69,8 @@ std::pair<TokenData, TokenData> TokenData::split(double share) const {
 }
 
 void TokenData::check_window(const char* op, Index batch, Index context) const {
-  detail::check_count(op, "batch", batch);
-  detail::check_count(op, "context", context);
+  detail::at_least_one(op, "batch", batch);
+  detail::at_least_one(op, "context", context);
   if (context >= size_) {
     throw ValueError(fmt::format("{}: {} tokens are too few for a context of {}, which with its targets takes {}", op,
                                  size_, context, static_cast<std::uint64_t>(context) + 1));
@@ -116,8 +116,8 @@ TokenBatch TokenData::windows(Index first, Index batch, Index context) const {
 }
 
 std::vector<Tensor> shuffled_batches(Index size, Index batch, Generator& generator, bool drop_last) {
-  detail::check_count("shuffled_batches", "size", size);
-  detail::check_count("shuffled_batches", "batch", batch);
+  detail::at_least_one("shuffled_batches", "size", size);
+  detail::at_least_one("shuffled_batches", "batch", batch);
   const Tensor order = randperm(size, generator);
   std::vector<Tensor> out;
   for (Index begin = 0; begin < size; begin += batch) {

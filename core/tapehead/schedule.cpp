@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include <tapehead/detail/kernel.h>
 #include <tapehead/error.h>
+#include <tapehead/shape.h>
 
 namespace tapehead {
 namespace {
@@ -38,7 +38,7 @@ Schedule constant_schedule(double lr) {
 Schedule linear_schedule(double from, double to, Index steps) {
   check_number("linear_schedule", "from", from);
   check_number("linear_schedule", "to", to);
-  detail::check_count("linear_schedule", "steps", steps);
+  detail::at_least_one("linear_schedule", "steps", steps);
   return [=](Index step) {
     const double at = checked_step("linear_schedule", step);
     return step >= steps ? to : from + (to - from) * at / static_cast<double>(steps);
@@ -48,7 +48,7 @@ Schedule linear_schedule(double from, double to, Index steps) {
 Schedule cosine_schedule(double from, double to, Index steps) {
   check_number("cosine_schedule", "from", from);
   check_number("cosine_schedule", "to", to);
-  detail::check_count("cosine_schedule", "steps", steps);
+  detail::at_least_one("cosine_schedule", "steps", steps);
   return [=](Index step) {
     const double at = checked_step("cosine_schedule", step);
     if (step >= steps) return to;
@@ -59,7 +59,7 @@ Schedule cosine_schedule(double from, double to, Index steps) {
 Schedule step_schedule(double lr, Index every, double factor) {
   check_number("step_schedule", "lr", lr);
   check_number("step_schedule", "factor", factor);
-  detail::check_count("step_schedule", "every", every);
+  detail::at_least_one("step_schedule", "every", every);
   return [=](Index step) {
     checked_step("step_schedule", step);
     return lr * std::pow(factor, static_cast<double>(step / every));
@@ -68,8 +68,8 @@ Schedule step_schedule(double lr, Index every, double factor) {
 
 Schedule noam_schedule(Index width, Index warm_up, double factor) {
   check_number("noam_schedule", "factor", factor);
-  detail::check_count("noam_schedule", "width", width);
-  detail::check_count("noam_schedule", "warm_up", warm_up);
+  detail::at_least_one("noam_schedule", "width", width);
+  detail::at_least_one("noam_schedule", "warm_up", warm_up);
   const double peak = factor / std::sqrt(static_cast<double>(width));
   const double slope = std::pow(static_cast<double>(warm_up), -1.5);
   return [=](Index step) {
@@ -79,7 +79,7 @@ Schedule noam_schedule(Index width, Index warm_up, double factor) {
 }
 
 Schedule warm_up(Index steps, Schedule then) {
-  detail::check_count("warm_up", "steps", steps);
+  detail::at_least_one("warm_up", "steps", steps);
   if (!then) throw ValueError("warm_up: the schedule that follows is empty");
   return [steps, then = std::move(then)](Index step) {
     const double at = checked_step("warm_up", step);

@@ -106,4 +106,9 @@ Shape broadcast(const char* op, const Shape& a, const Shape& b) {
   return Shape(std::span<const Index>(sizes.data(), static_cast<std::size_t>(rank)));
 }
 
+Index detail::at_least_one(const char* op, const char* role, Index size) {
+  if (size < 1) throw ValueError(fmt::format("{}: {} must be at least 1, is {}", op, role, size));
+  return size;
+}
+
 }  // namespace tapehead

@@ -72,4 +72,9 @@ std::vector<int> normalize_axes(const char* op, std::span<const int> axes, int r
 /// The common shape under NumPy's broadcasting rules. Throws ShapeError naming both shapes and the axis.
 Shape broadcast(const char* op, const Shape& a, const Shape& b);
 
+namespace detail {
+/// The size. Throws ValueError, which begins with `op`, if it is below 1.
+Index at_least_one(const char* op, const char* role, Index size);
+}  // namespace detail
+
 }  // namespace tapehead

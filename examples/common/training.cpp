@@ -59,6 +59,10 @@ Index count_equal_rows(const Tensor& a, const Tensor& b) {
   return static_cast<Index>(tapehead::sum(tapehead::min(equal, -1)).item());
 }
 
+double accuracy(const Tensor& logits, const Tensor& targets) {
+  return static_cast<double>(count_equal(tapehead::argmax(logits), targets)) / static_cast<double>(targets.numel());
+}
+
 void print(const Training& training) {
   fmt::print("{} {} steps in {:.2f} s\n", training.interrupted ? "interrupted after" : "trained for",
              with_commas(training.steps), training.seconds);

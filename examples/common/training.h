@@ -46,6 +46,9 @@ void print(const Training& training);
 tapehead::Index count_equal(const tapehead::Tensor& a, const tapehead::Tensor& b);
 tapehead::Index count_equal_rows(const tapehead::Tensor& a, const tapehead::Tensor& b);
 
+/// The share of targets i64 [...] that have the largest of the logits [..., classes].
+double accuracy(const tapehead::Tensor& logits, const tapehead::Tensor& targets);
+
 /// Prints the digest, if asked for, and the line "exact: right/all", with which these programs end. Returns the exit
 /// code.
 int finish(const tapehead::Module& model, const TrainingSettings& settings, const Training& training,

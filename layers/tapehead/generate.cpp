@@ -68,11 +68,6 @@ std::vector<std::size_t> ranking(const std::vector<double>& logits, Index top_k)
   return order;
 }
 
-bool ends_with(const std::vector<Index>& tokens, std::size_t prompt, const std::vector<Index>& stop) {
-  return !stop.empty() && tokens.size() - prompt >= stop.size() &&
-         std::equal(stop.rbegin(), stop.rend(), tokens.rbegin());
-}
-
 }  // namespace
 
 Index sample_token(const Tensor& logits, const SamplingOptions& options, const std::vector<Index>& before) {
@@ -131,10 +126,6 @@ std::vector<Index> generate(const GPT& model, const std::vector<Index>& prompt, 
     next = tokens.size();
     tokens.push_back(sample_token(select(select(logits, 0, 0), 0, -1), options.sampling, tokens));
     if (options.on_token && !options.on_token(tokens.back())) break;
-    if (std::any_of(options.stop.begin(), options.stop.end(),
-                    [&](const auto& stop) { return ends_with(tokens, prompt.size(), stop); })) {
-      break;
-    }
   }
   return tokens;
 }

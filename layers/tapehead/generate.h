@@ -27,8 +27,7 @@ Index sample_token(const Tensor& logits, const SamplingOptions& options = {}, co
 struct GenerateOptions {
   Index max_tokens = 100;
   SamplingOptions sampling = {};
-  std::vector<std::vector<Index>> stop = {};      ///< generation ends after any of these sequences of tokens
-  std::function<bool(Index)> on_token = nullptr;  ///< sees each token as it comes; false ends generation
+  std::function<bool(Index)> on_token = nullptr;  ///< sees each token as it comes; false ends generation after it
 };
 
 /// An on_token that ends generation once one of the texts has been written, wherever tokens cut it. `text_of` gives the

@@ -180,9 +180,4 @@ std::map<std::string, std::string> Module::load_weights(const std::string& path)
   return std::move(file.metadata);
 }
 
-Index detail::at_least_one(const char* layer, const char* role, Index size) {
-  if (size < 1) throw ValueError(fmt::format("{}: {} must be at least 1, is {}", layer, role, size));
-  return size;
-}
-
 }  // namespace tapehead

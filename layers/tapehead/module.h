@@ -110,9 +110,4 @@ class Module {
   std::map<std::string, std::string> load_weights(const std::string& path);
 };
 
-namespace detail {
-/// The size; throws ValueError if it is below 1.
-Index at_least_one(const char* layer, const char* role, Index size);
-}  // namespace detail
-
 }  // namespace tapehead

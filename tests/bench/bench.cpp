@@ -104,12 +104,15 @@ struct Gemm {
 
 // Products as layers and attention ask for them, by the library's own kernels and by BLAS in one call.
 void kernels(const Bench& bench) {
-  using Views = th::detail::MatrixView<float>;
+  using View = th::detail::MatrixView<float>;
   for (const Gemm& s : std::vector<Gemm>{{768, 128, 128, false, true},
                                          {768, 512, 128, false, true},
                                          {768, 128, 512, false, true},
                                          {768, 128, 512, false, false},
                                          {512, 128, 768, true, false},
+                                         {768, 3072, 256, true, false},
+                                         {384, 1536, 2048, true, false},
+                                         {1024, 1024, 512, true, false},
                                          {64, 64, 32, false, true},
                                          {64, 32, 64, false, false},
                                          {64, 32, 64, true, false},
@@ -123,8 +126,8 @@ void kernels(const Bench& bench) {
                 {.flop = 2.0 * static_cast<double>(s.m * s.n * s.k)}, [=] {
                   return
                       [=, a = th::randn({s.m, s.k}), b = th::randn({s.k, s.n}), c = th::empty({s.m, s.n})]() mutable {
-                        const Views left{a.read<float>().data(), s.transpose_a ? s.m : s.k, s.transpose_a};
-                        const Views right{b.read<float>().data(), s.transpose_b ? s.k : s.n, s.transpose_b};
+                        const View left{a.read<float>().data(), s.transpose_a ? s.m : s.k, s.transpose_a};
+                        const View right{b.read<float>().data(), s.transpose_b ? s.k : s.n, s.transpose_b};
                         float* const to = c.write<float>().data();
                         if (blas) {
                           th::detail::blas_tile(s.m, s.n, s.k, 1.0F, left, right, 0.0F, to, s.n);

@@ -182,5 +182,5 @@ TEST_CASE("lookup: one_hot") {
   CHECK_THROWS_WITH_AS(one_hot(numbers({0, 3}), 3), "one_hot: ids[1] is 3; it must be in [0, 3), the number of classes",
                        IndexError);
   CHECK_THROWS_WITH_AS(one_hot(tensor({1}), 3), "one_hot: ids must be i64, is f32", DTypeError);
-  CHECK_THROWS_WITH_AS(one_hot(numbers({0}), 0), "one_hot: classes is 0; it must be at least 1", ValueError);
+  CHECK_THROWS_WITH_AS(one_hot(numbers({0}), 0), "one_hot: classes must be at least 1, is 0", ValueError);
 }

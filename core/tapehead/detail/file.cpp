@@ -15,7 +15,6 @@
 #include <fmt/format.h>
 
 #include <tapehead/error.h>
-#include <tapehead/file.h>
 
 namespace tapehead::detail {
 namespace {
@@ -104,8 +103,8 @@ OutputFile::OutputFile(const char* op, const std::string& path) : op_(op), path_
 // The lock tells a save that goes on from one that was killed. Whoever holds it renames the file or unlinks it, so that
 // a lock on what has another name by now counts as taken.
 void OutputFile::lock_part() {
-  struct stat opened {
-  }, there{};
+  struct stat opened {};
+  struct stat there {};
   const bool locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
   if (!locked || ::fstat(descriptor_, &opened) != 0 || ::stat(part_.c_str(), &there) != 0 ||
       opened.st_ino != there.st_ino || opened.st_dev != there.st_dev) {
@@ -172,9 +171,3 @@ void OutputFile::fail(int error) const {
 }
 
 }  // namespace tapehead::detail
-
-void tapehead::write_file(const std::string& path, std::string_view text) {
-  detail::OutputFile file("write_file", path);
-  file.write(text);
-  file.commit();
-}

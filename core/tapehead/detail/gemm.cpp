@@ -94,9 +94,8 @@ void run_tiles(const GemmTask<T>& task) {
   });
 }
 
-// Weight gradients need no equal bits from one m to another, and from here on BLAS is level or ahead, by up to 10% on
-// Zen 4; below, our kernels are ahead by 1 to 8%. Everything else stays here whatever the size, for the sake of its
-// bits.
+// Weight gradients need no equal bits from one m to another, and from here on BLAS is level or ahead (core/README.md
+// has figures). Everything else stays here whatever the size, for the sake of its bits.
 constexpr Index kBlasWork = Index{1} << 27;
 
 // Large tiles, because every call of BLAS packs its operands anew; about eight, so that threads share them.

@@ -18,8 +18,4 @@ void check_floating(const char* op, const char* role, const Tensor& x) {
   if (!is_floating(x.dtype())) throw_dtype(op, role, x.dtype(), "f32 or f64; convert it with to()");
 }
 
-void check_count(const char* op, const char* role, Index count) {
-  if (count < 1) throw ValueError(fmt::format("{}: {} must be at least 1, is {}", op, role, count));
-}
-
 }  // namespace tapehead::detail

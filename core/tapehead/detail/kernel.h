@@ -25,7 +25,4 @@ void check_same_dtype(const char* op, const Tensor& a, const Tensor& b);
 /// Throws DTypeError unless x is f32 or f64.
 void check_floating(const char* op, const char* role, const Tensor& x);
 
-/// Throws ValueError unless count is at least 1.
-void check_count(const char* op, const char* role, Index count);
-
 }  // namespace tapehead::detail

@@ -195,7 +195,7 @@ Tensor gather(const Tensor& x, int axis, const Tensor& index) {
 
 Tensor one_hot(const Tensor& ids, Index classes, DType dtype) {
   check_ids("one_hot", "ids", ids);
-  if (classes < 1) throw ValueError(fmt::format("one_hot: classes is {}; it must be at least 1", classes));
+  detail::at_least_one("one_hot", "classes", classes);
   check_range("one_hot", "ids", ids, classes, [] { return "the number of classes"; });
   Tensor y = zeros(with_last(ids.shape(), classes), dtype);
   visit_any(dtype, [&](auto zero) {

@@ -100,7 +100,7 @@ RotaryTable rotary_table(const Tensor& positions, Index dims, double base, DType
 
 Tensor rotary(const Tensor& x, const RotaryTable& table, const RotaryOptions& options) {
   detail::check_floating("rotary", "x", x);
-  if (options.heads < 1) throw ValueError(fmt::format("rotary: heads {} must be at least 1", options.heads));
+  detail::at_least_one("rotary", "heads", options.heads);
   check_table(x, table, options.heads);
   return turn(x, table.cos, table.sin, options, false);
 }
